@@ -1,0 +1,39 @@
+"""The errors of `bome`: each names the place and the remedy in one line."""
+
+
+class BilevelError(Exception):
+    """Base of all errors raised on purpose; `exit_code` is what the command line returns for it."""
+
+    exit_code = 2
+
+
+class ProblemError(BilevelError, ValueError):
+    """The problem, the method or their settings cannot work as given; nothing has been computed."""
+
+
+class UnsupportedError(BilevelError, TypeError):
+    """The method needs something (a second-order product, a task) that it is not given here."""
+
+
+class NonFiniteError(BilevelError, ArithmeticError):
+    """NaN or infinity appeared during a step; the variables and optimisers are as they were before it.
+
+    Attributes:
+        step: index of the outer step, from 0.
+        hint: what to try.
+        where: the first quantity that was not finite, such as "∇g at inner step 3, theta['weight']".
+    """
+
+    exit_code = 3
+
+    def __init__(self, step: int, where: str, hint: str) -> None:
+        super().__init__(f"step {step}: {where} is not finite; {hint}")
+        self.step = step
+        self.where = where
+        self.hint = hint
+
+
+class StorageError(BilevelError, OSError):
+    """A file cannot be read, written or trusted."""
+
+    exit_code = 4

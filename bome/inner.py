@@ -1,0 +1,164 @@
+"""Inner maps: how the look-ahead moves θ towards the minimiser of g(v, ·).
+
+`GradientDescent` and `Adam` are pure functions of (leaf, gradient, buffers), so they can be differentiated through,
+compiled and batched. `TorchOptim` wraps any optimiser of `torch.optim`, in place. Buffers start afresh in every outer
+step, since each look-ahead is an optimisation run of its own.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from bome._typing import Leaves
+from bome.errors import ProblemError
+
+Buffers = tuple[Tensor, ...]
+"""The buffers of one leaf."""
+
+
+def check_steps(steps: int) -> None:
+    """Refuse an inner loop without a step."""
+    if not isinstance(steps, int) or steps < 1:
+        raise ProblemError(f"inner_steps (T) must be a whole number of at least 1, got {steps!r}")
+
+
+def check_rate(name: str, value: float) -> None:
+    """Refuse a step size that is not a positive number."""
+    if not value > 0 or value == float("inf"):
+        raise ProblemError(f"{name} must be a positive number, got {value!r}")
+
+
+class InnerMap(ABC):
+    """T steps on g(v, ·). `start` makes the buffers, `advance_` does one step in place on a working copy of θ."""
+
+    steps: int
+
+    @abstractmethod
+    def start(self, theta: Leaves) -> Any:
+        """Buffers for a new look-ahead from θ."""
+
+    @abstractmethod
+    def advance_(self, theta: Leaves, grad: Leaves, buffers: Any) -> Any:
+        """One step, written into the tensors of `theta`; returns the new buffers."""
+
+
+class DifferentiableMap(InnerMap):
+    """An inner map given by a pure rule for one leaf."""
+
+    @abstractmethod
+    def init(self, leaf: Tensor) -> Buffers:
+        """Buffers of one leaf before the first step."""
+
+    @abstractmethod
+    def update(self, leaf: Tensor, grad: Tensor, buffers: Buffers) -> tuple[Tensor, Buffers]:
+        """The leaf and its buffers after one step; arguments are left as they are."""
+
+    def start(self, theta: Leaves) -> tuple[Buffers, ...]:
+        """Buffers for a new look-ahead from θ."""
+        return tuple(self.init(leaf) for leaf in theta)
+
+    def advance(self, theta: Leaves, grad: Leaves, buffers: tuple[Buffers, ...]) -> tuple[Leaves, tuple[Buffers, ...]]:
+        """One step on all leaves, as new tensors."""
+        moved = [self.update(x, g, b) for x, g, b in zip(theta, grad, buffers, strict=True)]
+        return tuple(x for x, _ in moved), tuple(b for _, b in moved)
+
+    def advance_(self, theta: Leaves, grad: Leaves, buffers: tuple[Buffers, ...]) -> tuple[Buffers, ...]:
+        """One step in place, leaf by leaf, so that at most one leaf exists twice."""
+        after = []
+        for x, g, b in zip(theta, grad, buffers, strict=True):
+            moved, new = self.update(x, g, b)
+            x.copy_(moved)
+            after.append(new)
+        return tuple(after)
+
+
+@dataclass(frozen=True)
+class GradientDescent(DifferentiableMap):
+    """θ ← θ − α m, m ← μ m + ∇g, with m = ∇g where μ = 0.
+
+    Attributes:
+        lr: α, the inner step size.
+        steps: T, the number of steps of each look-ahead.
+        momentum: μ.
+    """
+
+    lr: float
+    steps: int = 10
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+        check_rate("inner_lr (α)", self.lr)
+        if not 0 <= self.momentum < 1:
+            raise ProblemError(f"inner momentum must be in [0, 1), got {self.momentum!r}")
+
+    def init(self, leaf: Tensor) -> Buffers:
+        """One buffer where there is momentum."""
+        return (torch.zeros_like(leaf),) if self.momentum else ()
+
+    def update(self, leaf: Tensor, grad: Tensor, buffers: Buffers) -> tuple[Tensor, Buffers]:
+        """One step."""
+        if not self.momentum:
+            return torch.sub(leaf, grad, alpha=self.lr), ()
+        m = self.momentum * buffers[0] + grad
+        return torch.sub(leaf, m, alpha=self.lr), (m,)
+
+
+@dataclass(frozen=True)
+class Adam(DifferentiableMap):
+    """Adam (Kingma and Ba, 2015) as a pure map; ε inside the root, so that its derivative exists at zero gradients."""
+
+    lr: float
+    steps: int = 10
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+        check_rate("inner_lr (α)", self.lr)
+
+    def init(self, leaf: Tensor) -> Buffers:
+        """First moment, second moment, number of steps done."""
+        return torch.zeros_like(leaf), torch.zeros_like(leaf), leaf.new_zeros(())
+
+    def update(self, leaf: Tensor, grad: Tensor, buffers: Buffers) -> tuple[Tensor, Buffers]:
+        """One step with bias correction."""
+        (beta1, beta2), (m, s, t) = self.betas, buffers
+        t = t + 1
+        m = beta1 * m + (1 - beta1) * grad
+        s = beta2 * s + (1 - beta2) * grad * grad
+        size = (s / (1 - beta2**t) + self.eps**2).sqrt()
+        return leaf - self.lr * (m / (1 - beta1**t)) / size, (m, s, t)
+
+
+@dataclass(frozen=True)
+class TorchOptim(InnerMap):
+    """T steps of any `torch.optim` optimiser, made anew by `factory(tensors)` for every look-ahead.
+
+    Example:
+        `TorchOptim(lambda p: torch.optim.RMSprop(p, lr=1e-3), steps=5)`
+    """
+
+    factory: Callable[[list[Tensor]], Optimizer]
+    steps: int = 10
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+
+    def start(self, theta: Leaves) -> Optimizer:
+        """A new optimiser over the tensors of the look-ahead."""
+        return self.factory(list(theta))
+
+    def advance_(self, theta: Leaves, grad: Leaves, buffers: Optimizer) -> Optimizer:
+        """One `optimizer.step()`."""
+        for x, g in zip(theta, grad, strict=True):
+            x.grad = g
+        buffers.step()
+        for x in theta:
+            x.grad = None
+        return buffers

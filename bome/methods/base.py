@@ -1,0 +1,100 @@
+"""What a method is: a frozen record of hyper-parameters with a pure step that returns a direction."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor
+
+from bome._typing import Leaves, State
+from bome.barrier import Metric
+from bome.oracles.base import Needs, Oracle
+from bome.problem import Batches, Problem
+from bome.trees import Pair
+
+__all__ = ["Batches", "Info", "Method", "Metric", "Step"]
+
+
+class Info(NamedTuple):
+    """What a step measured, as 0-d tensors; None where the method has no such quantity.
+
+    Attributes:
+        f: f(v, θ).
+        g: g(v, θ).
+        q: q̂(v, θ) = g(v, θ) − g(v, θ^(T)).
+        lam: the multiplier λ.
+        kkt_gradient: min_{λ≥0} ‖∇f + λ∇q̂‖², the first part of the estimate of 𝒦; the second is q̂.
+        cos: the cosine of the angle between ∇f and ∇q̂.
+        tail: the share of the decrease of g that the second half of the look-ahead brought ("is T enough?").
+    """
+
+    f: Tensor
+    g: Tensor | None = None
+    q: Tensor | None = None
+    lam: Tensor | None = None
+    kkt_gradient: Tensor | None = None
+    cos: Tensor | None = None
+    tail: Tensor | None = None
+
+    @property
+    def kkt(self) -> Tensor | None:
+        """The estimate of the stationarity measure 𝒦 from ∇q̂."""
+        return None if self.kkt_gradient is None or self.q is None else self.kkt_gradient + self.q
+
+    def numbers(self) -> dict[str, float]:
+        """The quantities at hand as Python numbers (this waits for the device)."""
+        named = {**self._asdict(), "kkt": self.kkt}
+        return {name: float(value) for name, value in named.items() if value is not None}
+
+
+class Step(NamedTuple):
+    """The outcome of a step.
+
+    Attributes:
+        direction: what the optimisers subtract; an empty θ-part means that θ is not moved by its optimiser.
+        state: the method's state for the next step.
+        info: what was measured.
+        new_theta: the new θ, for methods that solve the inner problem themselves.
+    """
+
+    direction: Pair
+    state: State
+    info: Info
+    new_theta: Leaves | None = None
+
+
+class Method(ABC):
+    """One outer step of an algorithm. Subclasses are frozen dataclasses; `step` is pure and reads like the paper.
+
+    Inside `step`: no `.item()`, no random numbers, no printing, no writing to arguments, no `if` on a tensor.
+    """
+
+    name: ClassVar[str]
+    requires: ClassVar[Needs] = Needs.FIRST_ORDER
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    @property
+    def inner_batches(self) -> int:
+        """How many inner batches a step takes."""
+        return 1
+
+    @property
+    def outer_batches(self) -> int:
+        """How many outer batches a step takes."""
+        return 1
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Why the method cannot solve this problem, or None if it can."""
+        return None
+
+    def init(self, oracle: Oracle, point: Pair) -> State:
+        """The state before the first step."""
+        return {}
+
+    @abstractmethod
+    def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
+        """One outer step from `point`."""
+
+    def settings(self) -> dict[str, Any]:
+        """The hyper-parameters, for reports."""
+        return {"method": self.name, "settings": repr(self)}

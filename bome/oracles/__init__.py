@@ -1,0 +1,24 @@
+"""Oracles: three ways to evaluate the losses of a problem with their gradients."""
+
+from typing import Literal
+
+from bome.distributed import synchronises
+from bome.oracles.autograd import AutogradOracle
+from bome.oracles.backward import BackwardOracle
+from bome.oracles.base import Ahead, Eval, Needs, Oracle
+from bome.oracles.func import FuncOracle
+from bome.problem import Problem
+
+OracleName = Literal["auto", "autograd", "func", "backward"]
+
+__all__ = ["Ahead", "AutogradOracle", "BackwardOracle", "Eval", "FuncOracle", "Needs", "Oracle", "OracleName", "make"]
+
+
+def make(problem: Problem, oracle: OracleName | Oracle) -> Oracle:
+    """The oracle of that name for the problem; "auto" takes `BackwardOracle` for DDP and FSDP2 modules."""
+    if isinstance(oracle, Oracle):
+        return oracle
+    if oracle == "auto":
+        oracle = "backward" if any(synchronises(module) for module in problem.modules) else "autograd"
+    kinds: dict[str, type[Oracle]] = {"autograd": AutogradOracle, "func": FuncOracle, "backward": BackwardOracle}
+    return kinds[oracle](problem)

@@ -1,0 +1,64 @@
+"""Gradients as pure functions by `torch.func`: for `torch.compile`, and for `vmap` over starts, seeds and grids."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value
+
+from bome._typing import Leaves
+from bome.errors import UnsupportedError
+from bome.inner import DifferentiableMap, InnerMap
+from bome.oracles.autograd import AutogradOracle
+from bome.oracles.base import Which, Wrt
+from bome.problem import Problem
+from bome.trees import Pair
+
+_ARGUMENTS: dict[Wrt, tuple[int, ...]] = {"both": (0, 1), "v": (0,), "theta": (1,)}
+
+
+class FuncOracle(AutogradOracle):
+    """Pure evaluation.
+
+    Args:
+        problem: the problem; its losses must be traceable by `torch.func`.
+        compiled: compile each evaluation with `torch.compile` (needs a C++ compiler on the CPU).
+    """
+
+    def __init__(self, problem: Problem, compiled: bool = False) -> None:
+        super().__init__(problem)
+        self._functions: dict[tuple[Which, Wrt], Callable[..., Any]] = {}
+        for which in ("f", "g"):
+            for wrt, arguments in _ARGUMENTS.items():
+                function = grad_and_value(self._loss(which), argnums=arguments, has_aux=True)
+                self._functions[which, wrt] = torch.compile(function) if compiled else function
+
+    def _loss(self, which: Which) -> Callable[..., tuple[Tensor, dict[str, Tensor]]]:
+        def loss(v: Leaves, theta: Leaves, batch: Any, buffers: dict[str, Tensor]) -> Any:
+            buffers = {name: buffer.clone() for name, buffer in buffers.items()}  # torch.func forbids writing to these
+            return self.problem.loss(which, v, theta, batch, buffers), buffers
+
+        return loss
+
+    def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
+        live = self._borrowed_buffers(which)
+        grads, (value, after) = self._functions[which, wrt](v, theta, batch, live)
+        for name, buffer in live.items():
+            buffer.copy_(after[name])
+        return value.detach(), Pair(grads[0] if wrt != "theta" else (), grads[-1] if wrt != "v" else ())
+
+    @contextmanager
+    def _branch(self, theta: Leaves) -> Iterator[Leaves]:
+        yield theta
+
+    def _advance(self, inner: InnerMap, theta: Leaves, grad: Leaves, buffers: Any) -> tuple[Leaves, Any]:
+        if not isinstance(inner, DifferentiableMap):
+            raise UnsupportedError(
+                f"FuncOracle needs a pure inner map, not {type(inner).__name__}: use GradientDescent or Adam, "
+                "or AutogradOracle"
+            )
+        theta, buffers = inner.advance(theta, grad, buffers)
+        rules = self.problem.project_theta
+        return tuple(x if rule is None else rule(x) for x, rule in zip(theta, rules, strict=True)), buffers

@@ -1,0 +1,284 @@
+"""The bilevel problem: two losses of (v, θ, batch), their starting values, and the sets v and θ live in."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from bome._typing import Leaves, Loss, Projection
+from bome.errors import ProblemError
+from bome.trees import Pair
+
+Role = Literal["v", "theta"]
+Projections = Projection | Mapping[str, Projection]
+"""One projection for every tensor, or one for each name of a dict (names without one are free)."""
+
+
+class Batches(NamedTuple):
+    """The batches of one outer step. `inner[0]` serves both terms of q̂ and the first inner step."""
+
+    inner: tuple[Any, ...] = (None,)
+    outer: tuple[Any, ...] = (None,)
+
+
+class PerSample:
+    """An outer variable with one row per training sample; a step touches only the rows of its batch.
+
+    The losses receive the rows of the inner batch, in the order of that batch, in place of the whole table.
+
+    Attributes:
+        values: the table, of shape (n, *shape); give it to the outer optimiser.
+        index: tells the sample indices of a batch; by default `batch.rows` of this library's streams, else the last
+            element of the batch.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        init: float = 0.0,
+        *,
+        shape: tuple[int, ...] = (),
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        index: Callable[[Any], Tensor] | None = None,
+    ) -> None:
+        if n < 1:
+            raise ProblemError(f"PerSample needs at least one sample, got n={n}")
+        self.values = torch.full((n, *shape), init, dtype=dtype, device=device)
+        self.index = index if index is not None else _rows_of
+
+    def __len__(self) -> int:
+        return self.values.shape[0]
+
+
+def _rows_of(batch: Any) -> Tensor:
+    rows = batch.rows if hasattr(batch, "rows") else batch[-1] if isinstance(batch, (tuple, list)) else None
+    if not isinstance(rows, Tensor) or rows.is_floating_point() or rows.dim() != 1:
+        raise ProblemError(
+            "PerSample needs the sample indices of each inner batch: give batches whose last element is a 1-d integer "
+            "tensor, or PerSample(n, index=lambda batch: ...)"
+        )
+    return rows
+
+
+class Located(NamedTuple):
+    """A batch together with the places of its samples among the rows of the current step."""
+
+    batch: Any
+    places: Tensor
+
+
+class Variable:
+    """One of the two variables: its live tensors, their names, and their form as the losses see it.
+
+    Attributes:
+        role: "v" or "theta".
+        leaves: the live tensors (of a module: its trainable parameters).
+        names: a name for each of them, for messages.
+        module: the module, where the variable is one.
+        table: the `PerSample` it is, if it is one.
+    """
+
+    def __init__(self, role: Role, value: Any) -> None:
+        self.role = role
+        self.module = value if isinstance(value, nn.Module) else None
+        self.table = value if isinstance(value, PerSample) else None
+        self._form = value.values if isinstance(value, PerSample) else value
+        if self.module is not None:
+            named: list[tuple[str, Tensor]] = [(n, p) for n, p in self.module.named_parameters() if p.requires_grad]
+            self.keys = tuple(n for n, _ in named)
+            self.names = tuple(f"{role}[{n!r}]" for n in self.keys)
+            self.leaves: Leaves = tuple(p for _, p in named)
+        else:
+            named = list(_flatten(self._form, role))
+            self.keys = tuple(value) if isinstance(value, Mapping) else ()
+            self.names = tuple(n for n, _ in named)
+            self.leaves = tuple(t for _, t in named)
+        if not self.leaves:
+            frozen = self.module is not None and any(True for _ in self.module.parameters())
+            raise ProblemError(
+                f"{role} has no tensor to optimise"
+                + (": all parameters of the module are frozen (requires_grad=False)" if frozen else "")
+            )
+        for name, leaf in zip(self.names, self.leaves, strict=True):
+            _check_leaf(name, leaf)
+
+    def seen(self, leaves: Leaves) -> Any:
+        """What a loss sees: the tensors in the user's own form (tensor, list, dict), or the module."""
+        return self.module if self.module is not None else _unflatten(self._form, iter(leaves))
+
+    def rules(self, projections: Projections | None) -> tuple[Projection | None, ...]:
+        """A projection, or none, for each leaf."""
+        if projections is None or callable(projections):
+            return (projections,) * len(self.leaves)
+        unknown = sorted(set(projections) - set(self.keys))
+        if unknown or len(self.keys) != len(self.leaves):
+            raise ProblemError(f"project_{self.role} names {unknown or 'entries'}, but {self.role} has {self.names}")
+        return tuple(projections.get(key) for key in self.keys)
+
+
+class Problem:
+    """min_{v,θ} f(v, θ) subject to θ ∈ argmin g(v, ·).
+
+    Args:
+        outer: f, the outer loss `(v, theta, batch) -> scalar`.
+        inner: g, the inner loss, of the same signature.
+        v: starting value of the outer variable: a tensor, a list or dict of tensors, an `nn.Module` or a `PerSample`.
+        theta: starting value of the inner variable: a tensor, a list or dict of tensors, or an `nn.Module`.
+        project_v: projection for v after each step: one for all of its tensors, or a dict of them by name.
+        project_theta: likewise for θ; applied in the look-ahead too.
+
+    The starting values are live: a solver changes these very tensors, as an optimiser of `torch.optim` does.
+    """
+
+    def __init__(
+        self,
+        outer: Loss,
+        inner: Loss,
+        v: Any,
+        theta: Any,
+        project_v: Projections | None = None,
+        project_theta: Projections | None = None,
+    ) -> None:
+        for name, loss in (("outer", outer), ("inner", inner)):
+            if not callable(loss):
+                raise ProblemError(f"{name} must be a function (v, theta, batch) -> scalar, got {type(loss).__name__}")
+        if isinstance(theta, PerSample):
+            raise ProblemError("theta cannot be a PerSample: only the outer variable has a row per sample")
+        self.outer, self.inner = outer, inner
+        self.v, self.theta = Variable("v", v), Variable("theta", theta)
+        self.project_v = self.v.rules(project_v)
+        self.project_theta = self.theta.rules(project_theta)
+        _check_together(self.v, self.theta)
+        modules: dict[str, nn.Module] = {var.role: var.module for var in (self.v, self.theta) if var.module is not None}
+        self._host = _Host(modules) if modules else None
+
+    @property
+    def point(self) -> Pair:
+        """The current (v, θ) as tensors outside any graph, sharing memory with the live ones."""
+        return Pair(tuple(x.detach() for x in self.v.leaves), tuple(x.detach() for x in self.theta.leaves))
+
+    @property
+    def buffers(self) -> dict[str, Tensor]:
+        """The buffers of the modules (running statistics), by name."""
+        return dict(self._host.named_buffers()) if self._host is not None else {}
+
+    @property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """The modules among v and θ."""
+        return tuple(var.module for var in (self.v, self.theta) if var.module is not None)
+
+    def loss(
+        self, which: Literal["f", "g"], v: Leaves, theta: Leaves, batch: Any, buffers: dict[str, Tensor]
+    ) -> Tensor:
+        """f or g at (v, θ), given as tensors; modules see `buffers` in place of their own."""
+        loss = self.outer if which == "f" else self.inner
+        if isinstance(batch, Located):
+            v, batch = tuple(x[batch.places] for x in v), batch.batch
+        if self._host is None:
+            value = loss(self.v.seen(v), self.theta.seen(theta), batch)
+        else:
+            tensors = dict(buffers)
+            for var, leaves in ((self.v, v), (self.theta, theta)):
+                if var.module is not None:
+                    tensors.update({f"{var.role}.{key}": x for key, x in zip(var.keys, leaves, strict=True)})
+            value = functional_call(self._host, tensors, (loss, self.v.seen(v), self.theta.seen(theta), batch))
+        return self.checked(which, value)
+
+    def live_loss(self, which: Literal["f", "g"], v: Leaves, theta: Leaves, batch: Any) -> Tensor:
+        """f or g with modules called as they are; variables that are no modules are given as tensors."""
+        loss = self.outer if which == "f" else self.inner
+        if isinstance(batch, Located):
+            v, batch = tuple(x[batch.places] for x in v), batch.batch
+        return self.checked(which, loss(self.v.seen(v), self.theta.seen(theta), batch))
+
+    def localise(self, batches: Batches) -> tuple[Tensor | None, Batches]:
+        """For a `PerSample` v: the rows a step touches, and its batches with the places of their samples among them."""
+        table = self.v.table
+        if table is None:
+            return None, batches
+        indices = [table.index(batch) for batch in batches.inner]
+        rows, places = torch.unique(torch.cat(indices), return_inverse=True)
+        each = places.split([len(i) for i in indices])
+        inner = tuple(Located(batch, place) for batch, place in zip(batches.inner, each, strict=True))
+        return rows, Batches(inner, tuple(Located(batch, each[0]) for batch in batches.outer))
+
+    @staticmethod
+    def checked(which: str, value: Tensor) -> Tensor:
+        """The value of a loss, if it is a scalar tensor."""
+        if not isinstance(value, Tensor) or value.dim() != 0:
+            what = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            name = "outer" if which == "f" else "inner"
+            raise ProblemError(f"the {name} loss must return a scalar tensor, got {what}: use .mean() or .sum()")
+        return value
+
+
+class _Host(nn.Module):
+    """Holds the user's modules while a loss runs, so that `functional_call` can lend them other parameters."""
+
+    def __init__(self, modules: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        for role, module in modules.items():
+            self.add_module(role, module)
+
+    def forward(self, loss: Loss, v: Any, theta: Any, batch: Any) -> Tensor:
+        return loss(v, theta, batch)
+
+
+def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flatten(item, f"{name}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from _flatten(item, f"{name}[{i}]")
+    else:
+        kinds = "a tensor, a list or dict of tensors, or an nn.Module"
+        raise ProblemError(f"{name} must be {kinds}, got {type(value).__name__}")
+
+
+def _unflatten(form: Any, leaves: Iterator[Tensor]) -> Any:
+    if isinstance(form, Tensor):
+        return next(leaves)
+    if isinstance(form, Mapping):
+        return {key: _unflatten(item, leaves) for key, item in form.items()}
+    return type(form)(_unflatten(item, leaves) for item in form)
+
+
+def _check_leaf(name: str, leaf: Tensor) -> None:
+    def refuse(what: str, remedy: str) -> None:
+        raise ProblemError(f"{name} {what}: {remedy}")
+
+    if not leaf.is_floating_point():
+        refuse(f"has dtype {leaf.dtype}, which has no gradient", "convert it with .float()")
+    if leaf.layout != torch.strided:
+        refuse("is sparse", "variables must be dense; sparse data belongs in the batch")
+    if leaf.is_meta:
+        refuse("is on the meta device and holds no values", "move it with .to_empty(...) and initialise it")
+    if leaf.is_inference():
+        refuse("was made in inference mode", "make it outside torch.inference_mode()")
+    if not leaf.is_leaf:
+        refuse("is the result of a differentiable computation", "pass .detach().clone()")
+    if leaf.numel() == 0:
+        refuse("is empty", "remove it or give it entries")
+    if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
+        refuse("is expanded: several entries share memory", "pass .clone()")
+    if not torch.isfinite(leaf.detach()).all():
+        refuse("starts with NaN or infinity", "start from finite values")
+
+
+def _check_together(v: Variable, theta: Variable) -> None:
+    seen: dict[int, str] = {}
+    names, leaves = v.names + theta.names, v.leaves + theta.leaves
+    for name, leaf in zip(names, leaves, strict=True):
+        if id(leaf) in seen:
+            raise ProblemError(f"{name} is the same tensor as {seen[id(leaf)]}: a tensor belongs to one variable, once")
+        seen[id(leaf)] = name
+        if leaf.device != leaves[0].device:
+            raise ProblemError(
+                f"{name} is on {leaf.device} but {names[0]} on {leaves[0].device}: move them to one device"
+            )
