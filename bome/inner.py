@@ -7,7 +7,7 @@ step, since each look-ahead is an optimisation run of its own.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -37,6 +37,10 @@ class InnerMap(ABC):
     """T steps on g(v, ·). `start` makes the buffers, `advance_` does one step in place on a working copy of θ."""
 
     steps: int
+
+    @abstractmethod
+    def with_steps(self, steps: int) -> "InnerMap":
+        """The same map with another T."""
 
     @abstractmethod
     def start(self, theta: Leaves) -> Any:
@@ -97,6 +101,10 @@ class GradientDescent(DifferentiableMap):
         if not 0 <= self.momentum < 1:
             raise ProblemError(f"inner momentum must be in [0, 1), got {self.momentum!r}")
 
+    def with_steps(self, steps: int) -> "GradientDescent":
+        """The same map with another T."""
+        return replace(self, steps=steps)
+
     def init(self, leaf: Tensor) -> Buffers:
         """One buffer where there is momentum."""
         return (torch.zeros_like(leaf),) if self.momentum else ()
@@ -121,6 +129,10 @@ class Adam(DifferentiableMap):
     def __post_init__(self) -> None:
         check_steps(self.steps)
         check_rate("inner_lr (α)", self.lr)
+
+    def with_steps(self, steps: int) -> "Adam":
+        """The same map with another T."""
+        return replace(self, steps=steps)
 
     def init(self, leaf: Tensor) -> Buffers:
         """First moment, second moment, number of steps done."""
@@ -149,6 +161,10 @@ class TorchOptim(InnerMap):
 
     def __post_init__(self) -> None:
         check_steps(self.steps)
+
+    def with_steps(self, steps: int) -> "TorchOptim":
+        """The same map with another T."""
+        return replace(self, steps=steps)
 
     def start(self, theta: Leaves) -> Optimizer:
         """A new optimiser over the tensors of the look-ahead."""

@@ -75,6 +75,7 @@ class Variable:
 
     Attributes:
         role: "v" or "theta".
+        value: the object the user gave.
         leaves: the live tensors (of a module: its trainable parameters).
         names: a name for each of them, for messages.
         module: the module, where the variable is one.
@@ -83,6 +84,7 @@ class Variable:
 
     def __init__(self, role: Role, value: Any) -> None:
         self.role = role
+        self.value = value
         self.module = value if isinstance(value, nn.Module) else None
         self.table = value if isinstance(value, PerSample) else None
         self._form = value.values if isinstance(value, PerSample) else value

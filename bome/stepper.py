@@ -1,7 +1,8 @@
 """One outer step on live parameters, inside any training loop."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -32,6 +33,12 @@ class Stepper:
         outer_opt: a `torch.optim` optimiser over the tensors of v; applies δ_v.
         inner_opt: one over the tensors of θ; applies δ_θ. By default plain SGD with the inner map's step size.
         oracle: how to differentiate: "auto", "autograd", "func", "backward", or an `Oracle`.
+
+    Attributes:
+        k: outer steps done.
+        state: the method's state.
+        v_scale: a factor on the learning rate of v, for a tuner to set.
+        move_v: the direction δ_v of the last step.
     """
 
     def __init__(
@@ -55,6 +62,8 @@ class Stepper:
         self._groups_theta = _groups(problem.theta, self.inner_opt, "inner_opt")
         self.state: State = method.init(self.oracle, problem.point)
         self.k = 0
+        self.v_scale = 1.0
+        self.move_v: Leaves = ()
         self._connected = False
 
     @property
@@ -65,7 +74,7 @@ class Stepper:
     @property
     def metric(self) -> Metric:
         """The current step size of each leaf, as the optimisers' parameter groups say."""
-        return Metric(tuple(g["lr"] for g in self._groups_v), tuple(g["lr"] for g in self._groups_theta))
+        return Metric(tuple(self.v_scale * g["lr"] for g in self._groups_v), tuple(g["lr"] for g in self._groups_theta))
 
     def step(self, inner_batch: Any = None, outer_batch: Any = None) -> Info:
         """One outer step on one inner and one outer batch."""
@@ -83,9 +92,10 @@ class Stepper:
         step = self._guarded(point, batches)
         if step.new_theta is not None:
             _copy(self.problem.theta.leaves, step.new_theta)
-        self._apply(self.problem.v, self.outer_opt, step.direction.v, self.problem.project_v, rows)
+        with _scaled(self.outer_opt, self.v_scale):
+            self._apply(self.problem.v, self.outer_opt, step.direction.v, self.problem.project_v, rows)
         self._apply(self.problem.theta, self.inner_opt, step.direction.theta, self.problem.project_theta, None)
-        self.state = step.state
+        self.state, self.move_v = step.state, step.direction.v
         self.k += 1
         return step.info
 
@@ -187,6 +197,22 @@ def _finite(step: Step) -> bool:
     leaves: Iterable[Tensor] = step.direction.v + step.direction.theta + (step.new_theta or ())
     total = torch.stack([leaf.sum().double() for leaf in leaves] + [step.info.f.double()]).sum()
     return bool(torch.isfinite(total)) or all(bool(torch.isfinite(x).all()) for x in (*leaves, step.info.f))
+
+
+@contextmanager
+def _scaled(optimiser: Optimizer, factor: float) -> Iterator[None]:
+    """Multiply the learning rates for a while; schedulers see the original ones."""
+    if factor == 1.0:
+        yield
+        return
+    rates = [group["lr"] for group in optimiser.param_groups]
+    for group in optimiser.param_groups:
+        group["lr"] = group["lr"] * factor
+    try:
+        yield
+    finally:
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate
 
 
 def _copy(targets: Leaves, values: Leaves) -> None:

@@ -1,0 +1,5 @@
+"""Data: streams of batches with a state that can be saved."""
+
+from bome.data.streams import Batch, Constant, Data, Loader, Minibatches, Stream
+
+__all__ = ["Batch", "Constant", "Data", "Loader", "Minibatches", "Stream"]

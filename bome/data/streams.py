@@ -1,0 +1,169 @@
+"""Streams of batches: seeded, and resumable to the very batch."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from bome.errors import ProblemError
+from bome.problem import Batches
+
+
+class Batch(NamedTuple):
+    """A minibatch.
+
+    Attributes:
+        data: the rows of each tensor of the data set.
+        rows: the indices of its samples in the data set, for outer variables with a row per sample.
+        id: the number of the batch within its epoch.
+    """
+
+    data: tuple[Tensor, ...]
+    rows: Tensor
+    id: int
+
+
+class Stream(Protocol):
+    """An endless sequence of batches whose position can be saved and restored."""
+
+    def next(self) -> Any:
+        """The next batch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a saved position."""
+
+
+class Constant:
+    """The same batch every time: full-batch optimisation."""
+
+    def __init__(self, batch: Any = None) -> None:
+        self._batch = batch
+
+    def next(self) -> Any:
+        """The batch."""
+        return self._batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing to save."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to restore."""
+
+
+class Minibatches:
+    """Random minibatches of a data set, in a new order in every epoch; the last, shorter batch of an epoch is kept.
+
+    Args:
+        tensors: the data set: tensors whose first dimension counts the samples.
+        size: samples in a batch.
+        seed: of the order. The order of an epoch depends on the seed and the number of the epoch only.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], size: int, seed: int = 0) -> None:
+        self._tensors = tuple(tensors)
+        lengths = {len(t) for t in self._tensors}
+        if len(lengths) != 1:
+            raise ProblemError(f"the tensors of a data set must have one length, got {sorted(lengths)}")
+        self._n = lengths.pop()
+        if not 1 <= size <= self._n:
+            raise ProblemError(f"batch size must be between 1 and the {self._n} samples, got {size}")
+        self._size, self._seed = size, seed
+        self._epoch, self._id = 0, 0
+        self._order = self._shuffled()
+
+    def next(self) -> Batch:
+        """The next minibatch."""
+        if self._id * self._size >= self._n:
+            self._epoch, self._id = self._epoch + 1, 0
+            self._order = self._shuffled()
+        rows = self._order[self._id * self._size : (self._id + 1) * self._size]
+        batch = Batch(tuple(t[rows] for t in self._tensors), rows, self._id)
+        self._id += 1
+        return batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Seed, epoch and position within it."""
+        return {"seed": self._seed, "epoch": self._epoch, "id": self._id}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a saved position."""
+        self._seed, self._epoch, self._id = state["seed"], state["epoch"], state["id"]
+        self._order = self._shuffled()
+
+    def _shuffled(self) -> Tensor:
+        generator = torch.Generator().manual_seed(self._seed)
+        generator.manual_seed(int(torch.randint(2**62, (), generator=generator)) + self._epoch)
+        return torch.randperm(self._n, generator=generator).to(self._tensors[0].device)
+
+
+class Loader:
+    """Any iterable of batches, such as a `torch.utils.data.DataLoader`, started again whenever it ends.
+
+    A `DataLoader` that shuffles is resumed exactly if it was given a `generator` of its own: the state of that
+    generator at the beginning of the epoch is saved, and the batches already used are passed over.
+    """
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self._batches = batches
+        self._iterator: Iterator[Any] | None = None
+        self._used = 0
+        self._shuffle = self._generator_state()
+
+    def next(self) -> Any:
+        """The next batch."""
+        for _ in range(2):
+            if self._iterator is None:
+                self._shuffle, self._used = self._generator_state(), 0
+                self._iterator = iter(self._batches)
+            batch = next(self._iterator, _END)
+            if batch is not _END:
+                self._used += 1
+                return batch
+            self._iterator = None
+        raise ProblemError("the data loader gives no batches: is its data set empty?")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Batches used in this epoch, and the shuffling generator at its beginning."""
+        return {"used": self._used, "shuffle": self._shuffle}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a saved position."""
+        generator = getattr(self._batches, "generator", None)
+        if generator is not None and state["shuffle"] is not None:
+            generator.set_state(state["shuffle"])
+        self._iterator = None
+        for _ in range(state["used"]):
+            self.next()
+
+    def _generator_state(self) -> Tensor | None:
+        generator = getattr(self._batches, "generator", None)
+        return None if generator is None else generator.get_state()
+
+
+_END = object()
+
+
+class Data:
+    """The two streams of a run: batches for g and batches for f."""
+
+    def __init__(self, inner: Stream | None = None, outer: Stream | None = None) -> None:
+        self.inner: Stream = inner if inner is not None else Constant()
+        self.outer: Stream = outer if outer is not None else Constant()
+
+    def draw(self, inner: int, outer: int) -> Batches:
+        """As many batches of each kind as a step takes."""
+        return Batches(tuple(self.inner.next() for _ in range(inner)), tuple(self.outer.next() for _ in range(outer)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The positions of both."""
+        return {"inner": self.inner.state_dict(), "outer": self.outer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to saved positions."""
+        self.inner.load_state_dict(state["inner"])
+        self.outer.load_state_dict(state["outer"])

@@ -1,0 +1,345 @@
+"""The only bilevel loop: draws batches, steps, logs, saves, certifies, stops."""
+
+import random
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from bome import checkpoint
+from bome._typing import Leaves
+from bome.data.streams import Data
+from bome.errors import BilevelError, ProblemError, StorageError
+from bome.history import History
+from bome.inner import GradientDescent, InnerMap
+from bome.methods.base import Info, Method
+from bome.metrics import Certificate, certify
+from bome.oracles import Oracle, OracleName
+from bome.problem import Problem
+from bome.stepper import Stepper
+from bome.stopping import MaxSteps, Progress, Stop
+from bome.trees import Pair
+from bome.tuner import Tuner
+
+
+class RunInterruptedError(BilevelError):
+    """The run was asked to stop; its state is saved. `exit_code` is 128 plus the number of the signal."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"interrupted by {signal.Signals(number).name} after step {step}; the state is saved")
+        self.exit_code = 128 + number
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run writes to disk.
+
+    Attributes:
+        folder: the run directory; `metrics.jsonl` and `checkpoints/` go there.
+        save_every: steps between checkpoints; one is also written at the end and on SIGINT and SIGTERM.
+        resume: continue from the newest checkpoint in the folder.
+    """
+
+    folder: Path
+    save_every: int = 1000
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a run.
+
+    Attributes:
+        v: the outer variable, in the form it was given (the live object itself).
+        theta: the inner variable, likewise.
+        status: why the run ended.
+        steps: outer steps done.
+        f: f at the end.
+        q: q̂ at the end.
+        history: the logged rows.
+        certificate: how good the solution is.
+        evaluations: how often the method evaluated f, g and second-order products.
+        seconds: time spent in steps.
+        tuned: what a tuner picked.
+        state: everything needed to continue, as checkpoints hold it.
+    """
+
+    v: Any
+    theta: Any
+    status: str
+    steps: int
+    f: float
+    q: float
+    history: History
+    certificate: Certificate
+    evaluations: dict[str, int]
+    seconds: float
+    tuned: dict[str, float] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+def run(
+    problem: Problem,
+    method: Method,
+    *,
+    outer_opt: Optimizer,
+    inner_opt: Optimizer | None = None,
+    data: Data | None = None,
+    stop: Stop | None = None,
+    schedulers: Sequence[LRScheduler] = (),
+    oracle: OracleName | Oracle = "auto",
+    tuner: Tuner | None = None,
+    observe: Callable[[Problem], Mapping[str, float]] | None = None,
+    log_every: int = 10,
+    record: Record | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    solve_inner: Callable[[Leaves, Leaves], Leaves] | None = None,
+) -> Result:
+    """Solve a bilevel problem.
+
+    Args:
+        problem: the losses and the live variables, which are changed in place.
+        method: the algorithm.
+        outer_opt: optimiser of v.
+        inner_opt: optimiser of θ; by default plain SGD with the inner map's step size.
+        data: batches for g and f; by default both losses get `None`.
+        stop: when to end; by default after 1,000 steps.
+        schedulers: stepped after every outer step.
+        oracle: how to differentiate.
+        tuner: picks T and the scale of the v step between steps.
+        observe: further quantities to log, such as test accuracy; its time and evaluations are not counted.
+        log_every: steps between rows of the history.
+        record: where to write history and checkpoints; nothing is written by default.
+        progress: called after every step.
+        solve_inner: the inner solution as a function of (v, θ), for an exact certificate.
+    """
+    if log_every < 1:
+        raise ProblemError(f"log_every must be at least 1, got {log_every}")
+    stepper = Stepper(problem, method, outer_opt, inner_opt, oracle)
+    session = _Session(stepper, data if data is not None else Data(), tuple(schedulers), tuner)
+    stop = stop if stop is not None else MaxSteps(1000)
+    with _signals(record is not None) as asked, _open(record, session) as history:
+        if tuner is not None:
+            tuner.attach(stepper)
+        status = stop(session.progress()) if stepper.k else None
+        while status is None:
+            logged = stepper.k % log_every == 0
+            extra = dict(observe(problem)) if logged and observe is not None else {}
+            info = session.advance()
+            if logged:
+                history.append({**session.row(stepper.k - 1), **info.numbers(), **extra})
+            status = stop(session.progress())
+            if progress is not None:
+                progress(session.progress())
+            if record is not None and (status is not None or asked or stepper.k % record.save_every == 0):
+                checkpoint.save(record.folder / "checkpoints", stepper.k, session.state())
+            if asked and status is None:
+                raise RunInterruptedError(asked[0], stepper.k)
+        state = session.state()
+        certificate = session.certificate(solve_inner)
+        extra = dict(observe(problem)) if observe is not None else {}
+        history.append({**session.row(stepper.k), **certificate.numbers(), **extra})
+    return Result(
+        v=problem.v.value,
+        theta=problem.theta.value,
+        status=status,
+        steps=stepper.k,
+        f=certificate.f,
+        q=certificate.q,
+        history=history,
+        certificate=certificate,
+        evaluations=dict(stepper.counts),
+        seconds=session.seconds,
+        tuned=tuner.picked() if tuner is not None else {},
+        state=state,
+    )
+
+
+@dataclass
+class _Session:
+    """Everything that changes during a run."""
+
+    stepper: Stepper
+    data: Data
+    schedulers: tuple[LRScheduler, ...]
+    tuner: Tuner | None
+    seconds: float = 0.0
+    info: Info | None = None
+    inactive: Tensor | None = None  # steps with λ = 0
+    rising: Tensor | None = None  # steps with q̂ < 0
+
+    def advance(self) -> Info:
+        """One outer step with all that belongs to it."""
+        start = time.perf_counter()
+        method = self.stepper.method
+        info = self.stepper.step_on(self.data.draw(method.inner_batches, method.outer_batches))
+        if self.tuner is not None:
+            self.tuner.after(self.stepper, info)
+        for scheduler in self.schedulers:
+            scheduler.step()
+        if info.lam is not None:
+            self.inactive = (info.lam <= 0).long() + (0 if self.inactive is None else self.inactive)
+        if info.q is not None:
+            self.rising = (info.q < 0).long() + (0 if self.rising is None else self.rising)
+        self.info = info
+        self.seconds += time.perf_counter() - start
+        return info
+
+    def progress(self) -> Progress:
+        """Where the run is."""
+        return Progress(self.stepper.k, self.info, sum(self.stepper.counts.values()), self.seconds)
+
+    def row(self, step: int) -> dict[str, float | int | str | None]:
+        """The part of a row of the history that every method has."""
+        return {"step": step, "seconds": self.seconds, **{f"n_{kind}": n for kind, n in self.stepper.counts.items()}}
+
+    def certificate(self, solve_inner: Callable[[Leaves, Leaves], Leaves] | None) -> Certificate:
+        """Certify the current point, by an oracle of its own so that the method's counts stay as they are."""
+        stepper, problem = self.stepper, self.stepper.problem
+        method = stepper.method
+        inner = getattr(method, "inner", None)
+        if not isinstance(inner, InnerMap):
+            inner = GradientDescent(lr=min(stepper.metric.theta), steps=10)
+        point = problem.point
+        end = solve_inner(point.v, point.theta) if solve_inner is not None else None
+        rows, batches = problem.localise(self.data.draw(1, 1))
+        if rows is not None:
+            point = Pair(tuple(x[rows] for x in point.v), point.theta)
+        share = None if self.inactive is None else int(self.inactive) / max(stepper.k, 1)
+        found = certify(type(stepper.oracle)(problem), point, inner, batches, end, share)
+        if self.rising is not None and int(self.rising) > 0.1 * stepper.k:
+            warnings.warn(
+                f"the inner loss rose along the look-ahead in {int(self.rising)} of {stepper.k} steps: lower inner_lr",
+                stacklevel=3,
+            )
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """All of it, for a checkpoint."""
+        stepper = self.stepper
+        return {
+            "step": stepper.k,
+            "method": repr(stepper.method),
+            "v": [x.detach() for x in stepper.problem.v.leaves],
+            "theta": [x.detach() for x in stepper.problem.theta.leaves],
+            "buffers": stepper.problem.buffers,
+            "outer_opt": stepper.outer_opt.state_dict(),
+            "inner_opt": stepper.inner_opt.state_dict(),
+            "schedulers": [_plain(scheduler.state_dict()) for scheduler in self.schedulers],
+            "state": {name: list(leaves) for name, leaves in stepper.state.items()},
+            "counts": dict(stepper.counts),
+            "data": self.data.state_dict(),
+            "tuner": None if self.tuner is None else self.tuner.state_dict(),
+            "seconds": self.seconds,
+            "info": None if self.info is None else list(self.info),
+            "inactive": self.inactive,
+            "rising": self.rising,
+            "random": _random_state(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        stepper, problem = self.stepper, self.stepper.problem
+        for variable, key in ((problem.v, "v"), (problem.theta, "theta")):
+            shapes = [tuple(x.shape) for x in state[key]]
+            if shapes != [tuple(x.shape) for x in variable.leaves]:
+                raise StorageError(f"the checkpoint is of another problem: its {key} has shapes {shapes}")
+        with torch.no_grad():
+            for live, saved in (
+                *zip(problem.v.leaves, state["v"], strict=True),
+                *zip(problem.theta.leaves, state["theta"], strict=True),
+                *((buffer, state["buffers"][name]) for name, buffer in problem.buffers.items()),
+            ):
+                live.copy_(saved)
+        stepper.outer_opt.load_state_dict(state["outer_opt"])
+        stepper.inner_opt.load_state_dict(state["inner_opt"])
+        for scheduler, saved in zip(self.schedulers, state["schedulers"], strict=True):
+            scheduler.load_state_dict({**scheduler.state_dict(), **saved})
+        device = problem.theta.leaves[0].device
+        stepper.state = {name: tuple(x.to(device) for x in leaves) for name, leaves in state["state"].items()}
+        stepper.k = state["step"]
+        stepper.counts.update(state["counts"])
+        self.data.load_state_dict(state["data"])
+        if self.tuner is not None and state["tuner"] is not None:
+            self.tuner.load_state_dict(state["tuner"])
+        self.seconds = state["seconds"]
+        self.info = None if state["info"] is None else Info(*state["info"])
+        self.inactive, self.rising = state["inactive"], state["rising"]
+        _restore_random(state["random"])
+
+
+def _open(record: Record | None, session: _Session) -> History:
+    """The history, after continuing from the newest checkpoint if that is wanted."""
+    if record is None:
+        return History()
+    record.folder.mkdir(parents=True, exist_ok=True)
+    history = History.open(record.folder / "metrics.jsonl")
+    found = checkpoint.load_latest(record.folder / "checkpoints") if record.resume else None
+    if found is not None:
+        session.load(found.state)
+    history.truncate(session.stepper.k - 1)
+    return history
+
+
+@contextmanager
+def _signals(wanted: bool) -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM for the end of the current step; a second one has its usual effect at once."""
+    asked: list[int] = []
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _plain(state: dict[str, Any]) -> dict[str, Any]:
+    """A scheduler's state without its functions, which the new one has already."""
+    return {key: value for key, value in state.items() if not _holds_function(value)}
+
+
+def _holds_function(value: Any) -> bool:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return any(callable(item) for item in items)
+
+
+def _random_state() -> dict[str, Any]:
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - the state of users' code is saved, not used here
+    return {
+        "python": random.getstate(),
+        "numpy": [kind, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def _restore_random(state: dict[str, Any]) -> None:
+    random.setstate(state["python"])
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    torch.set_rng_state(state["torch"])
+    if state["cuda"]:
+        torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,0 +1,125 @@
+"""Names: which methods and tasks there are, and how settings given as text become objects."""
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from bome.errors import ProblemError
+from bome.inner import GradientDescent
+from bome.methods import BOME, Method
+from bome.tasks import TASKS
+from bome.tasks.base import Settings, Task
+from bome.tuner import Tuner
+
+METHODS: dict[str, type[Method]] = {
+    "bome": BOME,
+}
+
+AUTO = "auto"
+"""The variant of every method that measures q̂ in which a `Tuner` picks T and the scale of the v step."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A task, a method and their settings, all checked.
+
+    Attributes:
+        task: the task, with fresh variables.
+        method: the method.
+        settings: the settings of the run.
+        tuner: for variant `auto`.
+        spec: the names and values this plan was made from, for `config.json`.
+    """
+
+    task: Task
+    method: Method
+    settings: Settings
+    tuner: Tuner | None
+    spec: dict[str, Any]
+
+
+def plan(task: str, method: str = "bome", values: Mapping[str, Any] | None = None, seed: int = 0) -> Plan:
+    """Make a plan from names and settings.
+
+    Args:
+        task: the name of a task.
+        method: the name of a method, or `name:variant`.
+        values: settings by name, as text or as values: those of `Settings`, of the task (`variant`, `start`) and the
+            method's own.
+        seed: of whatever the task draws.
+    """
+    given = dict(values or {})
+    make_task = TASKS[_known("task", task, TASKS)]
+    name, _, variant = method.partition(":")
+    kind = METHODS[_known("method", name, METHODS)]
+    common, own = _types(Settings), {key: kind_ for key, kind_ in _types(kind).items() if key not in ("inner",)}
+    known = {"variant": str, "start": str, **own, **common}
+    for key in given:
+        _known("setting", key, known)
+    chosen = {key: _parse(key, value, known[key]) for key, value in given.items()}
+    built = make_task(**{key: chosen[key] for key in ("variant", "start") if key in chosen}, seed=seed)
+    settings = replace(built.settings, **{key: value for key, value in chosen.items() if key in common})
+    preset = _variant(kind, name, variant, built)
+    arguments = {**asdict(settings), **preset, **chosen}
+    solver = kind(**_arguments(kind, settings, arguments))
+    spec = {"task": task, "method": method, "set": chosen, "seed": seed}
+    return Plan(built, solver, settings, Tuner() if variant == AUTO else None, spec)
+
+
+def variants(name: str) -> list[str]:
+    """The named variants of a method."""
+    return [*METHODS[name].variants, *([AUTO] if "inner" in _types(METHODS[name]) else [])]
+
+
+def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[str, Any]:
+    if variant in ("", AUTO):
+        return {}
+    preset = dict(kind.variants[_known(f"variant of {name}", variant, kind.variants)])
+    return {**preset, **task.published.get(name, {})} if variant == "published" else preset
+
+
+def _arguments(kind: type[Method], settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = {key: values[key] for key in _types(kind) if key in values}
+    if "inner" in _types(kind):
+        arguments["inner"] = GradientDescent(settings.inner_lr, settings.inner_steps, settings.inner_momentum)
+    return arguments
+
+
+def _known(what: str, name: str, names: Iterable[str]) -> str:
+    """The name, or an error that suggests the nearest one."""
+    names = list(names)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    raise ProblemError(f"unknown {what} {name!r}; {hint}")
+
+
+def _types(kind: type) -> dict[str, Any]:
+    """The fields of a dataclass and their types."""
+    hints = typing.get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind) if not f.name.startswith("_")}
+
+
+def _parse(key: str, value: Any, kind: Any) -> Any:
+    """A value from text, as its type wants it."""
+    if typing.get_origin(kind) is Literal:
+        if value not in typing.get_args(kind):
+            raise ProblemError(f"{key} must be one of {', '.join(map(str, typing.get_args(kind)))}, got {value!r}")
+        return value
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    if kind is bool:
+        if str(value).lower() not in ("true", "false"):
+            raise ProblemError(f"{key} must be true or false, got {value!r}")
+        return str(value).lower() == "true"
+    try:
+        if kind is int and float(value) != int(float(value)):
+            raise ValueError
+        return int(float(value)) if kind is int else kind(value)
+    except (ValueError, OverflowError):
+        wanted = {int: "a whole number", float: "a number"}.get(kind, "text")
+        raise ProblemError(f"{key} must be {wanted}, got {value!r}") from None

@@ -1,0 +1,93 @@
+"""When a run ends."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from bome.errors import ProblemError
+from bome.methods.base import Info
+
+
+class Progress(NamedTuple):
+    """Where a run is.
+
+    Attributes:
+        step: outer steps done.
+        info: what the last step measured; None before the first.
+        evaluations: gradient evaluations of the method so far.
+        seconds: time spent in steps so far.
+    """
+
+    step: int
+    info: Info | None
+    evaluations: int
+    seconds: float
+
+
+class Stop(Protocol):
+    """A rule that says after each step whether the run is over."""
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Why the run is over, or None to go on."""
+
+
+@dataclass(frozen=True)
+class MaxSteps:
+    """After `steps` outer steps."""
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, int) or self.steps < 1:
+            raise ProblemError(f"steps must be a whole number of at least 1, got {self.steps!r}")
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Over at the last step."""
+        return f"{self.steps} steps done" if progress.step >= self.steps else None
+
+
+@dataclass(frozen=True)
+class MaxEvaluations:
+    """After that many gradient evaluations, for fair comparisons between methods."""
+
+    evaluations: int
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Over when they are spent."""
+        return f"{self.evaluations} evaluations done" if progress.evaluations >= self.evaluations else None
+
+
+@dataclass(frozen=True)
+class MaxSeconds:
+    """After that much time in steps."""
+
+    seconds: float
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Over when it is spent."""
+        return f"{self.seconds} seconds spent" if progress.seconds >= self.seconds else None
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """When the estimate of 𝒦 is at most `tolerance`, looked at every `every` steps (each look waits for the device)."""
+
+    tolerance: float
+    every: int = 100
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Over at a stationary point."""
+        kkt = None if progress.info is None else progress.info.kkt
+        if kkt is None or progress.step % self.every:
+            return None
+        return f"stationary: 𝒦 ≈ {float(kkt):.2e}" if float(kkt) <= self.tolerance else None
+
+
+@dataclass(frozen=True)
+class FirstOf:
+    """When the first of several rules says so."""
+
+    rules: tuple[Stop, ...]
+
+    def __call__(self, progress: Progress) -> str | None:
+        """The first reason."""
+        return next((reason for rule in self.rules if (reason := rule(progress)) is not None), None)
