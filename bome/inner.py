@@ -71,6 +71,17 @@ class DifferentiableMap(InnerMap):
         moved = [self.update(x, g, b) for x, g, b in zip(theta, grad, buffers, strict=True)]
         return tuple(x for x, _ in moved), tuple(b for _, b in moved)
 
+    def join(self, theta: Leaves, buffers: tuple[Buffers, ...]) -> Leaves:
+        """θ and the buffers of its leaves as one flat state."""
+        return theta + tuple(x for each in buffers for x in each)
+
+    def step_state(self, state: Leaves, grad: Leaves) -> Leaves:
+        """One step on the flat state (θ, buffers): the map Φ of implicit and unrolling methods."""
+        n = len(grad)
+        per_leaf = (len(state) - n) // n
+        buffers = tuple(state[n + i * per_leaf : n + (i + 1) * per_leaf] for i in range(n))
+        return self.join(*self.advance(state[:n], grad, buffers))
+
     def advance_(self, theta: Leaves, grad: Leaves, buffers: tuple[Buffers, ...]) -> tuple[Buffers, ...]:
         """One step in place, leaf by leaf, so that at most one leaf exists twice."""
         after = []

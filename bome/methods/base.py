@@ -8,11 +8,13 @@ from torch import Tensor
 
 from bome._typing import Leaves, State
 from bome.barrier import Metric
+from bome.errors import UnsupportedError
+from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Needs, Oracle
 from bome.problem import Batches, Problem
 from bome.trees import Pair
 
-__all__ = ["Batches", "Info", "Method", "Metric", "Step"]
+__all__ = ["Batches", "Info", "Method", "Metric", "Step", "second_order"]
 
 
 class Info(NamedTuple):
@@ -61,6 +63,13 @@ class Step(NamedTuple):
     state: State
     info: Info
     new_theta: Leaves | None = None
+
+
+def second_order(oracle: Oracle) -> AutogradOracle:
+    """The oracle, known to give second-order products: a method that declares them is not run with another."""
+    if not isinstance(oracle, AutogradOracle):
+        raise UnsupportedError(f"{type(oracle).__name__} cannot give second-order products: use AutogradOracle")
+    return oracle
 
 
 class Method(ABC):

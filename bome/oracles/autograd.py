@@ -8,7 +8,9 @@ from torch import Tensor
 from bome._typing import Leaves
 from bome.distributed import synchronises
 from bome.errors import UnsupportedError
-from bome.oracles.base import Needs, Oracle, Which, Wrt
+from bome.inner import DifferentiableMap
+from bome.oracles.base import Eval, Needs, Oracle, Which, Wrt
+from bome.oracles.linear import Linear
 from bome.problem import Batches, Problem, Role
 from bome.trees import Pair
 
@@ -35,12 +37,65 @@ class AutogradOracle(Oracle):
             grads = gradients(value, wanted.v + wanted.theta)
         return value.detach(), Pair(grads[: len(wanted.v)], grads[len(wanted.v) :])
 
+    def gradient_map(self, v: Leaves, theta: Leaves, batch: Any) -> Linear:
+        """The map (v, θ) ↦ g_θ(v, θ): its value, H z and B z. One evaluation of g."""
+        v, theta, gradient = self._differentiable(v, theta, batch)
+        return Linear(gradient, v, theta, self.counts)
 
-def gradients(value: Tensor, leaves: Leaves) -> Leaves:
+    def inner_map(self, v: Leaves, s: Leaves, inner: DifferentiableMap, batch: Any) -> Linear:
+        """One step of the inner map on its whole state s = (θ, buffers): the new state, and products with its Jacobian.
+
+        One evaluation of g.
+        """
+        n = len(self.problem.theta.leaves)
+        s = tuple(x.detach().requires_grad_() for x in s)
+        v, theta, gradient = self._differentiable(v, s[:n], batch)
+        with torch.enable_grad():
+            moved = self._projected(inner.step_state(theta + s[n:], gradient))
+        return Linear(moved, v, theta + s[n:], self.counts)
+
+    def unroll(self, v: Leaves, theta: Leaves, inner: DifferentiableMap, batches: Batches) -> tuple[Eval, Leaves]:
+        """f at the end θ_T(v) of T inner steps, differentiated through all of them; and θ_T.
+
+        T evaluations of g, one of f, and T products of each kind inside the back-propagation.
+        """
+        v = tuple(x.detach().requires_grad_() for x in v)
+        with torch.enable_grad():
+            s = inner.join(theta, inner.start(theta))
+            n = len(theta)
+            for t in range(inner.steps):
+                self.counts.update(("g", "hvp", "xvp"))
+                theta_t = tuple(x if x.requires_grad else x.detach().requires_grad_() for x in s[:n])
+                batch = batches.inner[min(t, len(batches.inner) - 1)]
+                value = self.problem.loss("g", v, theta_t, batch, self._borrowed_buffers("g"))
+                gradient = gradients(value, theta_t, create_graph=True)
+                s = self._projected(inner.step_state(theta_t + s[n:], gradient))
+            self.counts.update(("f",))
+            value = self.problem.loss("f", v, s[:n], batches.outer[0], self._borrowed_buffers("f"))
+            total = gradients(value, v)
+        return Eval(value.detach(), Pair(total, ())), tuple(x.detach() for x in s[:n])
+
+    def _projected(self, s: Leaves) -> Leaves:
+        """The state with its θ part projected."""
+        rules = self.problem.project_theta
+        theta = tuple(x if rule is None else rule(x) for x, rule in zip(s, rules, strict=False))
+        return theta + s[len(rules) :]
+
+    def _differentiable(self, v: Leaves, theta: Leaves, batch: Any) -> tuple[Leaves, Leaves, Leaves]:
+        """Leaves of (v, θ), and g_θ there with its graph."""
+        self.counts.update(("g",))
+        v = tuple(x.detach().requires_grad_() for x in v)
+        theta = tuple(x.detach().requires_grad_() for x in theta)
+        with torch.enable_grad():
+            value = self.problem.loss("g", v, theta, batch, self._borrowed_buffers("g"))
+            return v, theta, gradients(value, theta, create_graph=True)
+
+
+def gradients(value: Tensor, leaves: Leaves, create_graph: bool = False) -> Leaves:
     """∂value/∂leaves, zeros where the value does not depend on a leaf."""
     if not value.requires_grad:
         return tuple(torch.zeros_like(x) for x in leaves)
-    return torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
+    return torch.autograd.grad(value, leaves, create_graph=create_graph, allow_unused=True, materialize_grads=True)
 
 
 def connections(problem: Problem, batches: Batches) -> set[tuple[Which, Role]]:

@@ -118,6 +118,16 @@ class Oracle(ABC):
             _replay(after)
         return Ahead(value, pair, half)
 
+    def descend(self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any]) -> Leaves:
+        """θ after T inner steps on g(v, ·); `theta` is left as it is. T evaluations of g."""
+        with self._branch(theta) as theta_t:
+            buffers = inner.start(theta_t)
+            for t in range(inner.steps):
+                batch = batches[min(t, len(batches) - 1)]
+                _, pair = self._counted("g", v, theta_t, batch, "theta", f"at inner step {t}")
+                theta_t, buffers = self._advance(inner, theta_t, pair.theta, buffers)
+            return tuple(x.detach().clone() for x in theta_t)
+
     @abstractmethod
     def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
         """Value and gradient, detached."""
