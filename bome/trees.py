@@ -5,7 +5,7 @@ squares then neither vanish nor overflow for entries between 1e-150 and 1e150. L
 block, so that no float64 copy of a whole variable ever exists.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from bome._typing import Leaves
 
-BLOCK = 1 << 20
-"""Entries converted to float64 at a time: 8 MB."""
+BLOCK = 1 << 18
+"""Entries converted to float64 at a time: 2 MB."""
 
 
 class Pair(NamedTuple):
@@ -68,13 +68,12 @@ def _blocks(x: Tensor) -> Iterator[Tensor]:
     return iter((flat,)) if flat.numel() <= BLOCK else iter(torch.split(flat, BLOCK))
 
 
-def _in_float64(op, *leaves: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+def _in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
+    """op on the leaves as if they were float64, in the dtype of the last; by blocks where they are large."""
     last = leaves[-1]
-    if last.dtype == torch.float64:
-        return op(*leaves)  # type: ignore[no-any-return]
     if last.numel() <= BLOCK:
-        return op(*(x.double() for x in leaves)).to(last.dtype)  # type: ignore[no-any-return]
-    out = torch.empty_like(last).reshape(-1)
-    for target, *parts in zip(torch.split(out, BLOCK), *(_blocks(x) for x in leaves), strict=True):
+        return op(*(x.double() for x in leaves)).to(last.dtype)
+    out = torch.empty_like(last, memory_format=torch.contiguous_format)
+    for target, *parts in zip(_blocks(out), *(_blocks(x) for x in leaves), strict=True):
         target.copy_(op(*(x.double() for x in parts)))
-    return out.reshape(last.shape)
+    return out

@@ -2,6 +2,10 @@
 
 Within one outer step g is one fixed function: all its evaluations see the random numbers (dropout masks) of the first
 one, and running statistics (BatchNorm) change once, by that first evaluation. So q̂ compares like with like.
+
+After a step the random generators of torch stand where one evaluation of g and one of f leave them, whatever T is; f
+draws numbers of its own, after those of g. Generators of other libraries are not replayed: a loss that draws from them
+is another function at each call.
 """
 
 import enum
@@ -17,7 +21,7 @@ from torch import Tensor
 from bome._typing import Leaves
 from bome.errors import NonFiniteError, UnsupportedError
 from bome.inner import InnerMap
-from bome.problem import Problem
+from bome.problem import Problem, Role
 from bome.trees import Pair
 
 Which = Literal["f", "g"]
@@ -48,7 +52,7 @@ class Ahead(NamedTuple):
     """The end of a look-ahead.
 
     Attributes:
-        value: g(v, θ^(T)).
+        value: g(v, θ^(T)); NaN if NaN or infinity appeared on the way there, even if g is finite at the end.
         grad: its gradient with respect to v.
         half: g(v, θ^(⌊T/2⌋)), which tells whether T is enough.
     """
@@ -65,6 +69,7 @@ class Oracle(ABC):
         provides: what methods may ask for.
         counts: evaluations so far, by kind: "f" and "g" (value and gradient), and second-order products.
         watching: whether each evaluation is tested for NaN and infinity (used to find the place of a failure).
+        links: of the gradients asked for so far, by loss and variable, whether any flowed; empty if it cannot be told.
     """
 
     provides = Needs.FIRST_ORDER
@@ -73,6 +78,7 @@ class Oracle(ABC):
         self.problem = problem
         self.counts: Counter[str] = Counter()
         self.watching = False
+        self.links: dict[tuple[Which, Role], bool] = {}
         self._has_buffers = bool(problem.buffers)
         self._settled = False
 
@@ -82,9 +88,9 @@ class Oracle(ABC):
 
     def inner(self, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt = "both") -> Eval:
         """g(v, θ) and its gradient."""
-        before = _generators()
+        before = generators()
         value, grad = self._counted("g", v, theta, batch, wrt, "at (v, θ)")
-        return Eval(value, grad, before if _moved(before) else None)
+        return Eval(value, grad, before if moved(before) else None)
 
     def outer(self, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt = "both") -> Eval:
         """f(v, θ) and its gradient."""
@@ -101,36 +107,50 @@ class Oracle(ABC):
             batches: the batch of each inner step; the last one serves all further steps. The end is evaluated on the
                 first, as `g` was.
         """
-        after = _generators() if g.noise is not None else None
+        after = generators() if g.noise is not None else None
         with self._branch(theta) as theta_t:
-            grad, half = g.grad.theta, g.value
-            buffers = inner.start(theta_t)
-            for t in range(inner.steps):
-                if t > 0:
-                    _replay(g.noise)
-                    batch = batches[min(t, len(batches) - 1)]
-                    value, pair = self._counted("g", v, theta_t, batch, "theta", f"at inner step {t}")
-                    grad, half = pair.theta, value if t == inner.steps // 2 else half
-                theta_t, buffers = self._advance(inner, theta_t, grad, buffers)
-            del grad, buffers
-            _replay(g.noise)
+            theta_t, path = self._walk(v, theta_t, inner, batches, g)
+            replay(g.noise)
             value, pair = self._counted("g", v, theta_t, batches[0], "v", "at θ^(T)")
-            _replay(after)
-        return Ahead(value, pair, half)
+            replay(after)
+            return Ahead(_sound(value, path, theta_t), pair, path[inner.steps // 2])
 
     def descend(self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any]) -> Leaves:
         """θ after T inner steps on g(v, ·); `theta` is left as it is. T evaluations of g."""
         with self._branch(theta) as theta_t:
-            buffers = inner.start(theta_t)
-            for t in range(inner.steps):
-                batch = batches[min(t, len(batches) - 1)]
-                _, pair = self._counted("g", v, theta_t, batch, "theta", f"at inner step {t}")
-                theta_t, buffers = self._advance(inner, theta_t, pair.theta, buffers)
+            theta_t, _ = self._walk(v, theta_t, inner, batches, None)
             return tuple(x.detach().clone() for x in theta_t)
+
+    def _walk(
+        self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any], g: Eval | None
+    ) -> tuple[Leaves, list[Tensor]]:
+        """T inner steps on a working copy of θ, the first with the gradient of `g` if given; and g before each."""
+        buffers, path = inner.start(theta), []
+        for t in range(inner.steps):
+            if t == 0 and g is not None:
+                value, grad = g.value, g.grad.theta
+            else:
+                replay(g.noise if g is not None else None)
+                batch = batches[min(t, len(batches) - 1)]
+                value, pair = self._counted("g", v, theta, batch, "theta", f"at inner step {t}")
+                grad = pair.theta
+                del pair
+            path.append(value)
+            theta, buffers = self._advance(inner, theta, grad, buffers)
+            del grad  # before the next evaluation makes another one
+        return theta, path
 
     @abstractmethod
     def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
         """Value and gradient, detached."""
+
+    def check_inner(self, inner: InnerMap) -> None:
+        """Refuse an inner map this oracle cannot step; by default none."""
+
+    def _filled(self, which: Which, role: Role, leaves: Leaves, grads: Sequence[Tensor | None]) -> Leaves:
+        """The gradients, with zeros for leaves that the loss does not depend on; and a note in `links`."""
+        self.links[which, role] = self.links.get((which, role), False) or any(g is not None for g in grads)
+        return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True))
 
     @contextmanager
     def _branch(self, theta: Leaves) -> Iterator[Leaves]:
@@ -183,7 +203,19 @@ def check(oracle: Oracle, method: str, needs: Needs) -> None:
         )
 
 
-def _generators() -> tuple[Tensor, ...]:
+def _sound(value: Tensor, path: Sequence[Tensor], theta: Leaves) -> Tensor:
+    """The value at the end of a look-ahead; NaN if a value on the path or an entry of θ^(T) is NaN or infinite.
+
+    Sums in float64, which stay finite for finite terms of the smaller types.
+    """
+    total = torch.stack(tuple(path)).sum(dtype=torch.float64)
+    for x in theta:
+        total = total + x.sum(dtype=torch.float64)
+    return value + (0 * total).to(value.dtype)
+
+
+def generators() -> tuple[Tensor, ...]:
+    """The states of torch's random generators."""
     if torch.compiler.is_compiling():
         return ()
     states = [torch.get_rng_state()]
@@ -192,13 +224,15 @@ def _generators() -> tuple[Tensor, ...]:
     return tuple(states)
 
 
-def _moved(before: tuple[Tensor, ...]) -> bool:
+def moved(before: tuple[Tensor, ...]) -> bool:
+    """Whether the generators stand elsewhere now."""
     if torch.compiler.is_compiling():
         return False
-    return any(not torch.equal(a, b) for a, b in zip(before, _generators(), strict=True))
+    return any(not torch.equal(a, b) for a, b in zip(before, generators(), strict=True))
 
 
-def _replay(states: tuple[Tensor, ...] | None) -> None:
+def replay(states: tuple[Tensor, ...] | None) -> None:
+    """Set the generators back to earlier states, if there are any."""
     if states:
         torch.set_rng_state(states[0])
         for state in states[1:]:
