@@ -47,9 +47,10 @@ def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
     """Inner products ⟨·, S·⟩ with S the step size of each leaf relative to the largest step size of θ.
 
     The step taken is −Sδ, so ⟨∇q̂, Sδ⟩ ≥ φ is the decrease of q̂ that really happens. With equal step sizes everywhere
-    S is the identity and the products are the Euclidean ones.
+    S is the identity and the products are the Euclidean ones. A schedule may begin or end with step sizes of 0: where θ
+    does not move, those of v are relative to their own largest.
     """
-    unit = max(metric.theta)
+    unit = max(metric.theta) or max(metric.v) or 1.0
     ff = fq = qq = torch.zeros((), dtype=torch.float64, device=df.theta[0].device)
     for s, f, q in zip(metric.v + metric.theta, df.v + df.theta, dq.v + dq.theta, strict=True):
         weight = s / unit

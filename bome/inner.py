@@ -8,6 +8,7 @@ step, since each look-ahead is an optimisation run of its own.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import torch
@@ -23,13 +24,13 @@ Buffers = tuple[Tensor, ...]
 
 def check_steps(steps: int) -> None:
     """Refuse an inner loop without a step."""
-    if not isinstance(steps, int) or steps < 1:
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         raise ProblemError(f"inner_steps (T) must be a whole number of at least 1, got {steps!r}")
 
 
 def check_rate(name: str, value: float) -> None:
     """Refuse a step size that is not a positive number."""
-    if not value > 0 or value == float("inf"):
+    if not isinstance(value, Real) or not 0 < value < float("inf"):
         raise ProblemError(f"{name} must be a positive number, got {value!r}")
 
 
@@ -92,6 +93,12 @@ class DifferentiableMap(InnerMap):
         return tuple(after)
 
 
+def check_share(name: str, value: float) -> None:
+    """Refuse a decay rate that is not in [0, 1)."""
+    if not isinstance(value, Real) or not 0 <= value < 1:
+        raise ProblemError(f"{name} must be in [0, 1), got {value!r}")
+
+
 @dataclass(frozen=True)
 class GradientDescent(DifferentiableMap):
     """θ ← θ − α m, m ← μ m + ∇g, with m = ∇g where μ = 0.
@@ -109,8 +116,7 @@ class GradientDescent(DifferentiableMap):
     def __post_init__(self) -> None:
         check_steps(self.steps)
         check_rate("inner_lr (α)", self.lr)
-        if not 0 <= self.momentum < 1:
-            raise ProblemError(f"inner momentum must be in [0, 1), got {self.momentum!r}")
+        check_share("inner momentum", self.momentum)
 
     def with_steps(self, steps: int) -> "GradientDescent":
         """The same map with another T."""
@@ -127,10 +133,27 @@ class GradientDescent(DifferentiableMap):
         m = self.momentum * buffers[0] + grad
         return torch.sub(leaf, m, alpha=self.lr), (m,)
 
+    def advance_(self, theta: Leaves, grad: Leaves, buffers: tuple[Buffers, ...]) -> tuple[Buffers, ...]:
+        """One step in place; without momentum no leaf exists twice."""
+        if self.momentum:
+            return super().advance_(theta, grad, buffers)
+        for x, g in zip(theta, grad, strict=True):
+            x.sub_(g, alpha=self.lr)
+        return buffers
+
 
 @dataclass(frozen=True)
 class Adam(DifferentiableMap):
-    """Adam (Kingma and Ba, 2015) as a pure map; ε inside the root, so that its derivative exists at zero gradients."""
+    """Adam (Kingma and Ba, 2015) as a pure map; ε inside the root, so that its derivative exists at zero gradients.
+
+    The moments are held in float32 at least: in float16 the square of a gradient of 1e-4 is 0, and so is ε².
+
+    Attributes:
+        lr: α, the inner step size.
+        steps: T, the number of steps of each look-ahead.
+        betas: decay rates of the two moments.
+        eps: ε.
+    """
 
     lr: float
     steps: int = 10
@@ -140,6 +163,9 @@ class Adam(DifferentiableMap):
     def __post_init__(self) -> None:
         check_steps(self.steps)
         check_rate("inner_lr (α)", self.lr)
+        for beta in self.betas:
+            check_share("each of betas", beta)
+        check_rate("eps", self.eps)
 
     def with_steps(self, steps: int) -> "Adam":
         """The same map with another T."""
@@ -147,16 +173,18 @@ class Adam(DifferentiableMap):
 
     def init(self, leaf: Tensor) -> Buffers:
         """First moment, second moment, number of steps done."""
-        return torch.zeros_like(leaf), torch.zeros_like(leaf), leaf.new_zeros(())
+        moment = torch.zeros_like(leaf, dtype=torch.promote_types(leaf.dtype, torch.float32))
+        return moment, moment, leaf.new_zeros((), dtype=torch.float64)
 
     def update(self, leaf: Tensor, grad: Tensor, buffers: Buffers) -> tuple[Tensor, Buffers]:
         """One step with bias correction."""
         (beta1, beta2), (m, s, t) = self.betas, buffers
-        t = t + 1
+        t, grad = t + 1, grad.to(m.dtype)
         m = beta1 * m + (1 - beta1) * grad
         s = beta2 * s + (1 - beta2) * grad * grad
         size = (s / (1 - beta2**t) + self.eps**2).sqrt()
-        return leaf - self.lr * (m / (1 - beta1**t)) / size, (m, s, t)
+        moved = leaf - self.lr * (m / (1 - beta1**t)) / size
+        return moved.to(leaf.dtype), (m, s, t)
 
 
 @dataclass(frozen=True)
@@ -172,6 +200,11 @@ class TorchOptim(InnerMap):
 
     def __post_init__(self) -> None:
         check_steps(self.steps)
+        if not callable(self.factory):
+            raise ProblemError(
+                "TorchOptim needs a function that makes an optimiser, such as "
+                f"lambda p: torch.optim.RMSprop(p, lr=1e-3), got {type(self.factory).__name__}"
+            )
 
     def with_steps(self, steps: int) -> "TorchOptim":
         """The same map with another T."""

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,20 +17,21 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from bome import checkpoint
 from bome._typing import Leaves
 from bome.data.streams import Data
 from bome.errors import BilevelError, ProblemError, StorageError
 from bome.history import History
-from bome.inner import GradientDescent, InnerMap
+from bome.inner import GradientDescent
 from bome.methods.base import Info, Method
 from bome.metrics import Certificate, certify
 from bome.oracles import Oracle, OracleName
+from bome.oracles.base import snapshot
 from bome.problem import Problem
 from bome.stepper import Stepper
-from bome.stopping import MaxSteps, Progress, Stop
+from bome.stopping import MaxSteps, Progress, Stop, check_count
 from bome.trees import Pair
 from bome.tuner import Tuner
 
@@ -49,12 +51,15 @@ class Record:
     Attributes:
         folder: the run directory; `metrics.jsonl` and `checkpoints/` go there.
         save_every: steps between checkpoints; one is also written at the end and on SIGINT and SIGTERM.
-        resume: continue from the newest checkpoint in the folder.
+        resume: continue from the newest checkpoint in the folder; without it the folder must not hold any.
     """
 
     folder: Path
     save_every: int = 1000
     resume: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("save_every", self.save_every)
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,8 @@ def run(
         progress: called after every step.
         solve_inner: the inner solution as a function of (v, θ), for an exact certificate.
     """
-    if log_every < 1:
-        raise ProblemError(f"log_every must be at least 1, got {log_every}")
+    check_count("log_every", log_every)
+    _check_parts(data, stop, schedulers)
     stepper = Stepper(problem, method, outer_opt, inner_opt, oracle)
     session = _Session(stepper, data if data is not None else Data(), tuple(schedulers), tuner)
     stop = stop if stop is not None else MaxSteps(1000)
@@ -144,11 +149,12 @@ def run(
             if progress is not None:
                 progress(session.progress())
             if record is not None and (status is not None or asked or stepper.k % record.save_every == 0):
+                history.flush()  # a checkpoint must not be newer than its history
                 checkpoint.save(record.folder / "checkpoints", stepper.k, session.state())
             if asked and status is None:
                 raise RunInterruptedError(asked[0], stepper.k)
         state = session.state()
-        certificate = session.certificate(solve_inner)
+        certificate = session.certificate(solve_inner)  # after the state: it draws one more batch
         extra = dict(observe(problem)) if observe is not None else {}
         history.append({**session.row(stepper.k), **certificate.numbers(), **extra})
     return Result(
@@ -191,7 +197,7 @@ class _Session:
             scheduler.step()
         if info.lam is not None:
             self.inactive = (info.lam <= 0).long() + (0 if self.inactive is None else self.inactive)
-        if info.q is not None:
+        if info.q is not None and info.tail is not None:  # q̂ of a look-ahead
             self.rising = (info.q < 0).long() + (0 if self.rising is None else self.rising)
         self.info = info
         self.seconds += time.perf_counter() - start
@@ -208,17 +214,20 @@ class _Session:
     def certificate(self, solve_inner: Callable[[Leaves, Leaves], Leaves] | None) -> Certificate:
         """Certify the current point, by an oracle of its own so that the method's counts stay as they are."""
         stepper, problem = self.stepper, self.stepper.problem
-        method = stepper.method
-        inner = getattr(method, "inner", None)
-        if not isinstance(inner, InnerMap):
-            inner = GradientDescent(lr=min(stepper.metric.theta), steps=10)
+        inner = stepper.method.inner_map
+        if inner is None:
+            inner = GradientDescent(lr=max(min(stepper.metric.theta), 1e-8), steps=10)  # a schedule may have ended at 0
         point = problem.point
         end = solve_inner(point.v, point.theta) if solve_inner is not None else None
         rows, batches = problem.localise(self.data.draw(1, 1))
         if rows is not None:
             point = Pair(tuple(x[rows] for x in point.v), point.theta)
         share = None if self.inactive is None else int(self.inactive) / max(stepper.k, 1)
-        found = certify(type(stepper.oracle)(problem), point, inner, batches, end, share)
+        restore = snapshot(problem)
+        try:
+            found = certify(type(stepper.oracle)(problem), point, inner, batches, end, share)
+        finally:
+            restore()
         if self.rising is not None and int(self.rising) > 0.1 * stepper.k:
             warnings.warn(
                 f"the inner loss rose along the look-ahead in {int(self.rising)} of {stepper.k} steps: lower inner_lr",
@@ -253,9 +262,11 @@ class _Session:
         """Continue from a checkpoint."""
         stepper, problem = self.stepper, self.stepper.problem
         for variable, key in ((problem.v, "v"), (problem.theta, "theta")):
-            shapes = [tuple(x.shape) for x in state[key]]
-            if shapes != [tuple(x.shape) for x in variable.leaves]:
-                raise StorageError(f"the checkpoint is of another problem: its {key} has shapes {shapes}")
+            kinds = [(tuple(x.shape), x.dtype) for x in state[key]]
+            if kinds != [(tuple(x.shape), x.dtype) for x in variable.leaves]:
+                raise StorageError(f"the checkpoint is of another problem: its {key} has shapes and dtypes {kinds}")
+        if state["buffers"].keys() != problem.buffers.keys() or len(state["schedulers"]) != len(self.schedulers):
+            raise StorageError("the checkpoint is of another run: it has other running statistics or schedulers")
         with torch.no_grad():
             for live, saved in (
                 *zip(problem.v.leaves, state["v"], strict=True),
@@ -263,14 +274,17 @@ class _Session:
                 *((buffer, state["buffers"][name]) for name, buffer in problem.buffers.items()),
             ):
                 live.copy_(saved)
-        stepper.outer_opt.load_state_dict(state["outer_opt"])
-        stepper.inner_opt.load_state_dict(state["inner_opt"])
+        for name, optimiser in (("outer_opt", stepper.outer_opt), ("inner_opt", stepper.inner_opt)):
+            try:
+                optimiser.load_state_dict(state[name])
+            except (ValueError, KeyError) as error:
+                raise StorageError(f"the checkpoint is of another {name}: {error}") from error
         for scheduler, saved in zip(self.schedulers, state["schedulers"], strict=True):
             scheduler.load_state_dict({**scheduler.state_dict(), **saved})
         device = problem.theta.leaves[0].device
         stepper.state = {name: tuple(x.to(device) for x in leaves) for name, leaves in state["state"].items()}
         stepper.k = state["step"]
-        stepper.counts.update(state["counts"])
+        stepper.oracle.counts = Counter(state["counts"])
         self.data.load_state_dict(state["data"])
         if self.tuner is not None and state["tuner"] is not None:
             self.tuner.load_state_dict(state["tuner"])
@@ -280,15 +294,28 @@ class _Session:
         _restore_random(state["random"])
 
 
+def _check_parts(data: Data | None, stop: Stop | None, schedulers: Sequence[LRScheduler]) -> None:
+    """Refuse arguments that would fail only after the first step."""
+    if data is not None and not isinstance(data, Data):
+        raise ProblemError(f"data must be Data(inner, outer) with a stream for each loss, got {type(data).__name__}")
+    if stop is not None and not callable(stop):
+        raise ProblemError(f"stop must be a rule such as MaxSteps(1000), got {stop!r}")
+    if any(isinstance(scheduler, ReduceLROnPlateau) for scheduler in schedulers):
+        raise ProblemError("ReduceLROnPlateau needs a measurement at each step: use a scheduler that counts steps")
+
+
 def _open(record: Record | None, session: _Session) -> History:
     """The history, after continuing from the newest checkpoint if that is wanted."""
     if record is None:
         return History()
     record.folder.mkdir(parents=True, exist_ok=True)
     history = History.open(record.folder / "metrics.jsonl")
-    found = checkpoint.load_latest(record.folder / "checkpoints") if record.resume else None
+    folder = record.folder / "checkpoints"
+    found = checkpoint.load_latest(folder) if record.resume else None
     if found is not None:
         session.load(found.state)
+    elif any("." not in path.name for path in folder.glob("step_*")):
+        raise ProblemError(f"{folder} holds another run: continue it with resume=True, or choose another folder")
     history.truncate(session.stepper.k - 1)
     return history
 

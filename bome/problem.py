@@ -44,23 +44,38 @@ class PerSample:
         device: torch.device | str | None = None,
         index: Callable[[Any], Tensor] | None = None,
     ) -> None:
-        if n < 1:
-            raise ProblemError(f"PerSample needs at least one sample, got n={n}")
+        if not isinstance(n, int) or n < 1:
+            raise ProblemError(f"PerSample needs a whole number of samples, at least one, got n={n!r}")
+        if index is not None and not callable(index):
+            raise ProblemError(f"index of PerSample must be a function batch -> indices, got {type(index).__name__}")
         self.values = torch.full((n, *shape), init, dtype=dtype, device=device)
         self.index = index if index is not None else _rows_of
 
     def __len__(self) -> int:
         return self.values.shape[0]
 
+    def rows(self, batch: Any) -> Tensor:
+        """The sample indices of a batch, checked."""
+        rows = self.index(batch)
+        if not isinstance(rows, Tensor) or rows.dtype not in _INDEX_TYPES or rows.dim() != 1 or not len(rows):
+            raise ProblemError(
+                "PerSample needs the sample indices of each inner batch: give batches whose last element is a 1-d "
+                "integer tensor, or PerSample(n, index=lambda batch: ...)"
+            )
+        low, high = (int(x) for x in rows.aminmax())
+        if low < 0 or high >= len(self):
+            raise ProblemError(
+                f"a batch has sample indices from {low} to {high}, but PerSample({len(self)}) has rows 0 to "
+                f"{len(self) - 1}"
+            )
+        return rows.long()
 
-def _rows_of(batch: Any) -> Tensor:
-    rows = batch.rows if hasattr(batch, "rows") else batch[-1] if isinstance(batch, (tuple, list)) else None
-    if not isinstance(rows, Tensor) or rows.is_floating_point() or rows.dim() != 1:
-        raise ProblemError(
-            "PerSample needs the sample indices of each inner batch: give batches whose last element is a 1-d integer "
-            "tensor, or PerSample(n, index=lambda batch: ...)"
-        )
-    return rows
+
+_INDEX_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def _rows_of(batch: Any) -> Any:
+    return batch.rows if hasattr(batch, "rows") else batch[-1] if isinstance(batch, (tuple, list)) and batch else None
 
 
 class Located(NamedTuple):
@@ -115,6 +130,8 @@ class Variable:
         """A projection, or none, for each leaf."""
         if projections is None or callable(projections):
             return (projections,) * len(self.leaves)
+        if not isinstance(projections, Mapping) or not all(callable(rule) for rule in projections.values()):
+            raise ProblemError(f"project_{self.role} must be a projection such as box(0, 1), or a dict of them by name")
         unknown = sorted(set(projections) - set(self.keys))
         if unknown or len(self.keys) != len(self.leaves):
             raise ProblemError(f"project_{self.role} names {unknown or 'entries'}, but {self.role} has {self.names}")
@@ -154,6 +171,8 @@ class Problem:
         self.project_v = self.v.rules(project_v)
         self.project_theta = self.theta.rules(project_theta)
         _check_together(self.v, self.theta)
+        _check_rules(self.v, self.project_v)
+        _check_rules(self.theta, self.project_theta)
         modules: dict[str, nn.Module] = {var.role: var.module for var in (self.v, self.theta) if var.module is not None}
         self._host = _Host(modules) if modules else None
 
@@ -187,6 +206,9 @@ class Problem:
                 if var.module is not None:
                     tensors.update({f"{var.role}.{key}": x for key, x in zip(var.keys, leaves, strict=True)})
             value = functional_call(self._host, tensors, (loss, self.v.seen(v), self.theta.seen(theta), batch))
+            for name, buffer in buffers.items():
+                if tensors[name] is not buffer:  # the module put another tensor in its place
+                    buffer.copy_(tensors[name].detach())
         return self.checked(which, value)
 
     def live_loss(self, which: Literal["f", "g"], v: Leaves, theta: Leaves, batch: Any) -> Tensor:
@@ -201,7 +223,7 @@ class Problem:
         table = self.v.table
         if table is None:
             return None, batches
-        indices = [table.index(batch) for batch in batches.inner]
+        indices = [table.rows(batch) for batch in batches.inner]
         rows, places = torch.unique(torch.cat(indices), return_inverse=True)
         each = places.split([len(i) for i in indices])
         inner = tuple(Located(batch, place) for batch, place in zip(batches.inner, each, strict=True))
@@ -214,6 +236,9 @@ class Problem:
             what = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             name = "outer" if which == "f" else "inner"
             raise ProblemError(f"the {name} loss must return a scalar tensor, got {what}: use .mean() or .sum()")
+        if not value.is_floating_point():
+            name = "outer" if which == "f" else "inner"
+            raise ProblemError(f"the {name} loss must be a real number, got {value.dtype}: it has no gradient")
         return value
 
 
@@ -248,15 +273,21 @@ def _unflatten(form: Any, leaves: Iterator[Tensor]) -> Any:
         return next(leaves)
     if isinstance(form, Mapping):
         return {key: _unflatten(item, leaves) for key, item in form.items()}
-    return type(form)(_unflatten(item, leaves) for item in form)
+    items = [_unflatten(item, leaves) for item in form]
+    return type(form)(*items) if hasattr(form, "_fields") else type(form)(items)
+
+
+_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def _check_leaf(name: str, leaf: Tensor) -> None:
     def refuse(what: str, remedy: str) -> None:
         raise ProblemError(f"{name} {what}: {remedy}")
 
-    if not leaf.is_floating_point():
-        refuse(f"has dtype {leaf.dtype}, which has no gradient", "convert it with .float()")
+    if leaf.dtype not in _DTYPES:
+        refuse(
+            f"has dtype {leaf.dtype}", "variables are float64, float32, bfloat16 or float16; convert it with .float()"
+        )
     if leaf.layout != torch.strided:
         refuse("is sparse", "variables must be dense; sparse data belongs in the batch")
     if leaf.is_meta:
@@ -277,10 +308,28 @@ def _check_together(v: Variable, theta: Variable) -> None:
     seen: dict[int, str] = {}
     names, leaves = v.names + theta.names, v.leaves + theta.leaves
     for name, leaf in zip(names, leaves, strict=True):
-        if id(leaf) in seen:
-            raise ProblemError(f"{name} is the same tensor as {seen[id(leaf)]}: a tensor belongs to one variable, once")
-        seen[id(leaf)] = name
+        place = leaf.data_ptr() or id(leaf)  # views and .detach() share memory without being the same object
+        if place in seen:
+            raise ProblemError(f"{name} is the same tensor as {seen[place]}: a tensor belongs to one variable, once")
+        seen[place] = name
         if leaf.device != leaves[0].device:
             raise ProblemError(
                 f"{name} is on {leaf.device} but {names[0]} on {leaves[0].device}: move them to one device"
             )
+
+
+def _check_rules(variable: Variable, rules: tuple[Projection | None, ...]) -> None:
+    """Try each projection on its tensor; that of a `PerSample` must treat rows alone, since a step sees only some."""
+    for name, leaf, rule in zip(variable.names, variable.leaves, rules, strict=True):
+        if rule is None:
+            continue
+        projected = rule(leaf.detach().clone())
+        if not isinstance(projected, Tensor) or projected.shape != leaf.shape or projected.dtype != leaf.dtype:
+            raise ProblemError(f"the projection of {name} must return a tensor of its shape and dtype")
+        if variable.table is not None and len(leaf) > 1:
+            probe = torch.linspace(-1e4, 1e4, leaf[:2].numel(), dtype=leaf.dtype, device=leaf.device).view_as(leaf[:2])
+            if not torch.equal(rule(probe), torch.cat([rule(probe[:1]), rule(probe[1:])])):
+                raise ProblemError(
+                    f"the projection of {name} treats rows together, but a step sees only the rows of its batch: use "
+                    "box or nonnegative, or a PerSample with a shape for simplex"
+                )

@@ -7,19 +7,39 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from bome import methods
 from bome.errors import ProblemError
 from bome.inner import GradientDescent
-from bome.methods import BOME, Method
+from bome.methods import Method
 from bome.tasks import TASKS
 from bome.tasks.base import Settings, Task
 from bome.tuner import Tuner
 
 METHODS: dict[str, type[Method]] = {
-    "bome": BOME,
+    "bome": methods.BOME,
+    "bsg1": methods.BSG1,
+    "bvfsm": methods.BVFSM,
+    "penalty": methods.Penalty,
+    "itd": methods.ITD,
+    "reverse": methods.Reverse,
+    "aid-cg": methods.AIDCG,
+    "aid-fp": methods.AIDFP,
+    "stocbio": methods.StocBiO,
+    "vrbo": methods.VRBO,
+    "mrbo": methods.MRBO,
+    "ogda": methods.OGDA,
+    "gda": methods.GDA,
+    "f2sa": methods.F2SA,
+    "pbgd": methods.PBGD,
+    "soba": methods.SOBA,
+    "saba": methods.SABA,
+    "meha": methods.MEHA,
+    "darts": methods.DARTS,
+    "sama": methods.SAMA,
 }
 
 AUTO = "auto"
-"""The variant of every method that measures q̂ in which a `Tuner` picks T and the scale of the v step."""
+"""The variant of BOME in which a `Tuner` picks T and the scale of the v step between steps."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +75,9 @@ def plan(task: str, method: str = "bome", values: Mapping[str, Any] | None = Non
     make_task = TASKS[_known("task", task, TASKS)]
     name, _, variant = method.partition(":")
     kind = METHODS[_known("method", name, METHODS)]
-    common, own = _types(Settings), {key: kind_ for key, kind_ in _types(kind).items() if key not in ("inner",)}
+    common, own = _types(Settings), _types(kind)
     known = {"variant": str, "start": str, **own, **common}
+    known.pop("inner", None)  # made of inner_lr, inner_steps and inner_momentum
     for key in given:
         _known("setting", key, known)
     chosen = {key: _parse(key, value, known[key]) for key, value in given.items()}
@@ -71,11 +92,11 @@ def plan(task: str, method: str = "bome", values: Mapping[str, Any] | None = Non
 
 def variants(name: str) -> list[str]:
     """The named variants of a method."""
-    return [*METHODS[name].variants, *([AUTO] if "inner" in _types(METHODS[name]) else [])]
+    return list(METHODS[name].variants)
 
 
 def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[str, Any]:
-    if variant in ("", AUTO):
+    if not variant:
         return {}
     preset = dict(kind.variants[_known(f"variant of {name}", variant, kind.variants)])
     return {**preset, **task.published.get(name, {})} if variant == "published" else preset

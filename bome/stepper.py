@@ -1,13 +1,14 @@
 """One outer step on live parameters, inside any training loop."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import SGD, Optimizer
+from torch.optim import LBFGS, SGD, Adagrad, Optimizer, SparseAdam
 
 from bome._typing import Leaves, Projection, State
 from bome.barrier import Metric
@@ -15,17 +16,19 @@ from bome.distributed import synchronises
 from bome.errors import NonFiniteError, ProblemError, UnsupportedError
 from bome.methods.base import Info, Method, Step
 from bome.oracles import Oracle, OracleName, make
-from bome.oracles.autograd import connections
-from bome.oracles.base import check
+from bome.oracles.autograd import connections, second_order_failure
+from bome.oracles.base import Needs, check, generators, replay, snapshot
 from bome.problem import Batches, Problem, Variable
-from bome.trees import Pair
+from bome.trees import Pair, dot, scale
 
 
 class Stepper:
     """Steps a method around the user's own variables and optimisers.
 
     A step asks the method for a direction δ, writes it into `.grad`, lets the optimisers apply it, projects and counts.
-    If NaN or infinity appears, it raises `NonFiniteError` and leaves variables and optimisers as they were.
+    If NaN or infinity appears it raises `NonFiniteError`. Then, and if a loss raises, variables, optimisers, running
+    statistics and torch's random generators are as they were before the step. What the user has in `.grad` of the
+    variables is lost, as it would be by `zero_grad()`.
 
     Args:
         problem: the two losses and the live variables.
@@ -38,7 +41,9 @@ class Stepper:
         k: outer steps done.
         state: the method's state.
         v_scale: a factor on the learning rate of v, for a tuner to set.
-        move_v: the direction δ_v of the last step.
+        v_limit: the longest step ξ_v δ_v, relative to 1 + ‖v‖, for a tuner to set; a longer one is shortened.
+        keep_direction: whether `direction` is kept after a step, for a tuner to set.
+        direction: δ of the last step, as the method gave it.
     """
 
     def __init__(
@@ -49,10 +54,15 @@ class Stepper:
         inner_opt: Optimizer | None = None,
         oracle: OracleName | Oracle = "auto",
     ) -> None:
+        for name, value, kind in (("problem", problem, Problem), ("method", method, Method)):
+            if not isinstance(value, kind):
+                raise ProblemError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
         self.problem = problem
         self.method = method
         self.oracle = make(problem, oracle)
         check(self.oracle, method.name, method.requires)
+        if method.inner_map is not None:
+            self.oracle.check_inner(method.inner_map)
         reason = method.refusal(problem)
         if reason is not None:
             raise UnsupportedError(f"{method.name} cannot solve this problem: {reason}")
@@ -60,10 +70,14 @@ class Stepper:
         self.inner_opt = inner_opt if inner_opt is not None else _default_optimiser(problem.theta, method)
         self._groups_v = _groups(problem.v, self.outer_opt, "outer_opt")
         self._groups_theta = _groups(problem.theta, self.inner_opt, "inner_opt")
+        if problem.v.table is not None:
+            _check_rowwise(self.outer_opt)
         self.state: State = method.init(self.oracle, problem.point)
         self.k = 0
         self.v_scale = 1.0
-        self.move_v: Leaves = ()
+        self.v_limit = math.inf
+        self.keep_direction = False
+        self.direction: Pair | None = None
         self._connected = False
 
     @property
@@ -82,37 +96,48 @@ class Stepper:
 
     def step_on(self, batches: Batches) -> Info:
         """One outer step; `batches` holds as many inner and outer batches as the method takes."""
-        if not self._connected:
-            self._check_batches(batches)
-            self._check_connected(batches)
-        rows, batches = self.problem.localise(batches)
+        if torch.is_inference_mode_enabled():
+            raise ProblemError("a step needs gradients: call it outside torch.inference_mode()")
+        self._check_batches(batches)
+        rows, local = self.problem.localise(batches)
         point = self.problem.point
         if rows is not None:
             point = Pair(tuple(x[rows] for x in point.v), point.theta)
-        step = self._guarded(point, batches)
+        restore = snapshot(self.problem)
+        try:
+            if not self._connected:
+                self._check_second_order(batches)
+            step = self._computed(point, local)
+            if not self._connected:
+                self._check_connected(batches)
+        except BaseException:
+            restore()
+            raise
         if step.new_theta is not None:
             _copy(self.problem.theta.leaves, step.new_theta)
+        delta_v = self._limited(step, point)
         with _scaled(self.outer_opt, self.v_scale):
-            self._apply(self.problem.v, self.outer_opt, step.direction.v, self.problem.project_v, rows)
+            self._apply(self.problem.v, self.outer_opt, delta_v, self.problem.project_v, rows)
         self._apply(self.problem.theta, self.inner_opt, step.direction.theta, self.problem.project_theta, None)
-        self.state, self.move_v = step.state, step.direction.v
+        self.state, self.direction = step.state, step.direction if self.keep_direction else None
         self.k += 1
         return step.info
 
-    def _guarded(self, point: Pair, batches: Batches) -> Step:
-        """The method's step, or `NonFiniteError` with everything as it was."""
-        buffers = {name: buffer.clone() for name, buffer in self.problem.buffers.items()}
+    def _computed(self, point: Pair, batches: Batches) -> Step:
+        """The method's step, or `NonFiniteError`."""
+        random = generators()
         self.oracle.begin()
         step = self.method.step(self.oracle, point, self.state, batches, self.metric)
         if _finite(step):
             return step
-        with torch.no_grad():
-            for name, buffer in self.problem.buffers.items():
-                buffer.copy_(buffers[name])
-        raise self._located(point, batches)
+        replay(random)  # the same dropout masks again
+        raise self._located(point, batches, step)
 
-    def _located(self, point: Pair, batches: Batches) -> NonFiniteError:
+    def _located(self, point: Pair, batches: Batches, failed: Step) -> NonFiniteError:
         """Repeat the failed step with every evaluation watched, to say where it failed."""
+        started = _not_finite(self.problem.v, point.v) or _not_finite(self.problem.theta, point.theta)
+        if started is not None:
+            return NonFiniteError(self.k, f"{started} before the step", "the last update overflowed: lower its lr")
         counts = self.oracle.counts.copy()
         self.oracle.watching = True
         try:
@@ -122,7 +147,25 @@ class Stepper:
         finally:
             self.oracle.watching = False
             self.oracle.counts = counts
-        return NonFiniteError(self.k, f"the direction of {self.method.name}", "try smaller step sizes")
+        return NonFiniteError(self.k, self._first_failure(failed), "try smaller step sizes")
+
+    def _first_failure(self, step: Step) -> str:
+        """The place as far as the outcome tells it, for losses that are finite when they are called again."""
+        info = step.info
+        for label, value in (("g at (v, θ)", info.g), ("g on the way to θ^(T)", info.q), ("f at (v, θ)", info.f)):
+            if value is not None and not torch.isfinite(value):
+                return label
+        direction = step.direction
+        name = _not_finite(self.problem.v, direction.v) or _not_finite(self.problem.theta, direction.theta)
+        return f"the direction of {self.method.name}" + (f" in {name}" if name is not None else "")
+
+    def _limited(self, step: Step, point: Pair) -> Leaves:
+        """δ_v, shortened where the step would be longer than `v_limit` allows; without waiting for the device."""
+        if self.v_limit == math.inf or not step.direction.v:
+            return step.direction.v
+        squares = [rate**2 * dot((x,), (x,)) for rate, x in zip(self.metric.v, step.direction.v, strict=True)]
+        longest = self.v_limit * (1 + dot(point.v, point.v).sqrt())
+        return scale((longest / torch.stack(squares).sum().sqrt()).clamp(max=1), step.direction.v)
 
     def _apply(
         self,
@@ -132,12 +175,14 @@ class Stepper:
         rules: tuple[Projection | None, ...],
         rows: Tensor | None,
     ) -> None:
-        if direction:
-            for leaf, delta in zip(variable.leaves, direction, strict=True):
-                leaf.grad = delta if rows is None else torch.sparse_coo_tensor(rows[None], delta, leaf.shape)
-            optimiser.step()
-            for leaf in variable.leaves:
-                leaf.grad = None
+        for leaf in variable.leaves:
+            leaf.grad = None  # what the user left there is none of the direction
+        for leaf, delta in zip(variable.leaves, direction, strict=bool(direction)):
+            leaf.grad = delta if rows is None else _sparse(rows, delta, leaf.shape)
+        with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]  # else optimisers warn
+            optimiser.step()  # without gradients nothing moves, but schedulers know that a step was made
+        for leaf in variable.leaves:
+            leaf.grad = None
         with torch.no_grad():
             for leaf, rule in zip(variable.leaves, rules, strict=True):
                 if rule is not None and rows is None:
@@ -157,19 +202,33 @@ class Stepper:
                 )
 
     def _check_connected(self, batches: Batches) -> None:
-        """Refuse losses that no gradient flows through, before the first step."""
-        self._connected = True
-        if any(synchronises(module) for module in self.problem.modules):
-            return
-        found = connections(self.problem, batches)
-        if ("g", "theta") not in found:
+        """Refuse losses that no gradient flows through, before the first step changes anything."""
+        links = self.oracle.links
+        if not {("g", "theta"), ("g", "v"), ("f", "v")} <= links.keys():  # not all were asked for, or it cannot tell
+            if any(synchronises(module) for module in self.problem.modules):
+                self._connected = True
+                return
+            links = dict.fromkeys(connections(self.problem, batches), True)
+        if not links.get(("g", "theta")):
             raise ProblemError("no gradient flows from the inner loss to theta: is it used, and not detached?")
-        if ("g", "v") not in found and ("f", "v") not in found:
+        if not links.get(("g", "v")) and not links.get(("f", "v")):
             raise ProblemError("no gradient flows from either loss to v: is it used, and not detached or rounded?")
+        self._connected = True
+
+    def _check_second_order(self, batches: Batches) -> None:
+        """Refuse losses that cannot be differentiated twice where that is needed, before the first step."""
+        if self.method.requires & (Needs.HVP | Needs.UNROLL):
+            self._check_connected(batches)
+            reason = second_order_failure(self.problem, batches)
+            if reason is not None:
+                raise UnsupportedError(
+                    f"{self.method.name} needs second-order products, which this model cannot give ({reason}); "
+                    "first-order methods work here: bome, pbgd, f2sa, bvfsm, meha, bsg1, darts, sama"
+                )
 
 
 def _default_optimiser(theta: Variable, method: Method) -> Optimizer:
-    lr = getattr(getattr(method, "inner", None), "lr", None)
+    lr = getattr(method.inner_map, "lr", None)
     if lr is None:
         raise ProblemError(f"{method.name} has no step size for theta: pass inner_opt=torch.optim.SGD(theta, lr=...)")
     return SGD(theta.leaves, lr=lr)
@@ -177,6 +236,10 @@ def _default_optimiser(theta: Variable, method: Method) -> Optimizer:
 
 def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[dict[str, Any]]:
     """The parameter group of each leaf; every leaf must be in the optimiser, and nothing else."""
+    if not hasattr(optimiser, "param_groups"):
+        raise ProblemError(f"{argument} must be an optimiser such as torch.optim.SGD, got {type(optimiser).__name__}")
+    if isinstance(optimiser, LBFGS):
+        raise ProblemError(f"{argument} cannot be LBFGS, which evaluates the loss itself: use SGD or Adam")
     owners = {id(p): group for group in optimiser.param_groups for p in group["params"]}
     for name, leaf in zip(variable.names, variable.leaves, strict=True):
         if id(leaf) not in owners:
@@ -190,13 +253,39 @@ def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[dic
 
 
 def _finite(step: Step) -> bool:
-    """Whether all of the direction is finite: one look at the device.
+    """Whether the direction, the losses and λ are finite: one look at the device.
 
     A sum is not finite if a term is not; a sum of finite terms that overflows is told apart by looking at each entry.
     """
-    leaves: Iterable[Tensor] = step.direction.v + step.direction.theta + (step.new_theta or ())
-    total = torch.stack([leaf.sum().double() for leaf in leaves] + [step.info.f.double()]).sum()
-    return bool(torch.isfinite(total)) or all(bool(torch.isfinite(x).all()) for x in (*leaves, step.info.f))
+    leaves = step.direction.v + step.direction.theta + (step.new_theta or ())
+    values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
+    total = torch.zeros((), dtype=torch.float64, device=step.info.f.device)
+    for x in (*leaves, *values):
+        total = total + x.sum()
+    return math.isfinite(float(total)) or all(bool(torch.isfinite(x).all()) for x in (*leaves, *values))
+
+
+def _not_finite(variable: Variable, leaves: Leaves) -> str | None:
+    """The name of the first tensor with NaN or infinity."""
+    named = zip(variable.names, leaves, strict=False)
+    return next((name for name, leaf in named if not torch.isfinite(leaf).all()), None)
+
+
+def _check_rowwise(optimiser: Optimizer) -> None:
+    """Refuse optimisers of torch that fail on sparse gradients, or that move rows other than those of the batch."""
+    known = isinstance(optimiser, (SGD, Adagrad, SparseAdam))
+    options = {key for group in optimiser.param_groups for key in ("momentum", "weight_decay") if group.get(key)}
+    if (known and options) or (not known and type(optimiser).__module__.startswith("torch.optim")):
+        what = " with " + " and ".join(sorted(options)) if known else ""
+        raise ProblemError(
+            f"{type(optimiser).__name__}{what} moves all rows of a PerSample, not only those of the batch: use SGD or "
+            "Adagrad without momentum and weight decay, or SparseAdam"
+        )
+
+
+def _sparse(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
+    """A gradient that is zero outside of some rows, which are sorted, without duplicates and in range."""
+    return torch.sparse_coo_tensor(rows[None], values, shape, is_coalesced=True, check_invariants=False)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bome.errors import ProblemError
+from bome.inner import check_rate
 from bome.methods.base import Info
 
 
@@ -30,6 +31,12 @@ class Stop(Protocol):
         """Why the run is over, or None to go on."""
 
 
+def check_count(name: str, value: int) -> None:
+    """Refuse what is not a whole number of at least 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ProblemError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
 @dataclass(frozen=True)
 class MaxSteps:
     """After `steps` outer steps."""
@@ -37,8 +44,7 @@ class MaxSteps:
     steps: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.steps, int) or self.steps < 1:
-            raise ProblemError(f"steps must be a whole number of at least 1, got {self.steps!r}")
+        check_count("steps", self.steps)
 
     def __call__(self, progress: Progress) -> str | None:
         """Over at the last step."""
@@ -51,6 +57,9 @@ class MaxEvaluations:
 
     evaluations: int
 
+    def __post_init__(self) -> None:
+        check_count("evaluations", self.evaluations)
+
     def __call__(self, progress: Progress) -> str | None:
         """Over when they are spent."""
         return f"{self.evaluations} evaluations done" if progress.evaluations >= self.evaluations else None
@@ -61,6 +70,9 @@ class MaxSeconds:
     """After that much time in steps."""
 
     seconds: float
+
+    def __post_init__(self) -> None:
+        check_rate("seconds", self.seconds)
 
     def __call__(self, progress: Progress) -> str | None:
         """Over when it is spent."""
@@ -73,6 +85,10 @@ class Stationary:
 
     tolerance: float
     every: int = 100
+
+    def __post_init__(self) -> None:
+        check_rate("tolerance", self.tolerance)
+        check_count("every", self.every)
 
     def __call__(self, progress: Progress) -> str | None:
         """Over at a stationary point."""
@@ -87,6 +103,10 @@ class FirstOf:
     """When the first of several rules says so."""
 
     rules: tuple[Stop, ...]
+
+    def __post_init__(self) -> None:
+        if not self.rules or not all(callable(rule) for rule in self.rules):
+            raise ProblemError(f"FirstOf needs a tuple of rules such as MaxSteps(1000), got {self.rules!r}")
 
     def __call__(self, progress: Progress) -> str | None:
         """The first reason."""

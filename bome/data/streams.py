@@ -16,12 +16,14 @@ class Batch(NamedTuple):
     Attributes:
         data: the rows of each tensor of the data set.
         rows: the indices of its samples in the data set, for outer variables with a row per sample.
-        id: the number of the batch within its epoch.
+        id: the number of the batch within its epoch, or within the partition it belongs to.
+        parts: the size of that partition; 0 for batches that are drawn anew in every epoch.
     """
 
     data: tuple[Tensor, ...]
     rows: Tensor
     id: int
+    parts: int = 0
 
 
 class Stream(Protocol):
@@ -66,12 +68,14 @@ class Minibatches:
 
     def __init__(self, tensors: Sequence[Tensor], size: int, seed: int = 0) -> None:
         self._tensors = tuple(tensors)
+        if not self._tensors or not all(isinstance(t, Tensor) and t.dim() for t in self._tensors):
+            raise ProblemError("a data set is a tuple of tensors whose first dimension counts the samples")
         lengths = {len(t) for t in self._tensors}
         if len(lengths) != 1:
             raise ProblemError(f"the tensors of a data set must have one length, got {sorted(lengths)}")
         self._n = lengths.pop()
-        if not 1 <= size <= self._n:
-            raise ProblemError(f"batch size must be between 1 and the {self._n} samples, got {size}")
+        if not isinstance(size, int) or not 1 <= size <= self._n:
+            raise ProblemError(f"batch size must be between 1 and the {self._n} samples, got {size!r}")
         self._size, self._seed = size, seed
         self._epoch, self._id = 0, 0
         self._order = self._shuffled()
@@ -101,31 +105,65 @@ class Minibatches:
         return torch.randperm(self._n, generator=generator).to(self._tensors[0].device)
 
 
+class FixedBatches:
+    """The batches of a fixed partition of a data set, each once in an epoch, in a new order in every epoch.
+
+    For methods that keep something for each batch, such as `saba`. Sample i belongs to part i mod `parts`.
+
+    Args:
+        tensors: the data set: tensors whose first dimension counts the samples.
+        parts: the number of batches, whose sizes differ by at most one sample.
+        seed: of the order.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], parts: int, seed: int = 0) -> None:
+        whole = Minibatches(tensors, 1, seed).next()  # refuses what is no data set
+        self._tensors, self._parts, n = tuple(tensors), parts, len(tensors[0])
+        if not isinstance(parts, int) or not 1 <= parts <= n:
+            raise ProblemError(f"parts must be between 1 and the {n} samples, got {parts!r}")
+        self._rows = torch.arange(n, device=whole.rows.device)
+        self._order = Minibatches((torch.arange(parts),), 1, seed)
+
+    def next(self) -> Batch:
+        """The next batch."""
+        part = int(self._order.next().rows)
+        rows = self._rows[part :: self._parts]
+        return Batch(tuple(t[rows] for t in self._tensors), rows, part, self._parts)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position."""
+        return self._order.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a saved position."""
+        self._order.load_state_dict(state)
+
+
 class Loader:
     """Any iterable of batches, such as a `torch.utils.data.DataLoader`, started again whenever it ends.
 
-    A `DataLoader` that shuffles is resumed exactly if it was given a `generator` of its own: the state of that
-    generator at the beginning of the epoch is saved, and the batches already used are passed over.
+    A `DataLoader` that shuffles is resumed exactly: the state of its generator (its own, or torch's) at the beginning
+    of the epoch is saved, and the batches already used are passed over.
     """
 
     def __init__(self, batches: Iterable[Any]) -> None:
         self._batches = batches
         self._iterator: Iterator[Any] | None = None
         self._used = 0
-        self._shuffle = self._generator_state()
+        self._shuffle = self._random()
 
     def next(self) -> Any:
         """The next batch."""
         for _ in range(2):
             if self._iterator is None:
-                self._shuffle, self._used = self._generator_state(), 0
+                self._shuffle, self._used = self._random(), 0
                 self._iterator = iter(self._batches)
             batch = next(self._iterator, _END)
             if batch is not _END:
                 self._used += 1
                 return batch
             self._iterator = None
-        raise ProblemError("the data loader gives no batches: is its data set empty?")
+        raise ProblemError("the data loader gives no batches: is its data set empty, or can it be read only once?")
 
     def state_dict(self) -> dict[str, Any]:
         """Batches used in this epoch, and the shuffling generator at its beginning."""
@@ -134,15 +172,17 @@ class Loader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a saved position."""
         generator = getattr(self._batches, "generator", None)
-        if generator is not None and state["shuffle"] is not None:
-            generator.set_state(state["shuffle"])
         self._iterator = None
-        for _ in range(state["used"]):
-            self.next()
+        with torch.random.fork_rng(enabled=generator is None):
+            (torch.set_rng_state if generator is None else generator.set_state)(state["shuffle"])
+            for _ in range(state["used"]):
+                self.next()
+        if not state["used"]:
+            self._used, self._shuffle = 0, state["shuffle"]
 
-    def _generator_state(self) -> Tensor | None:
+    def _random(self) -> Tensor:
         generator = getattr(self._batches, "generator", None)
-        return None if generator is None else generator.get_state()
+        return torch.get_rng_state() if generator is None else generator.get_state()
 
 
 _END = object()

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
 from bome._typing import Leaves, State
 from bome.barrier import Metric
 from bome.errors import UnsupportedError
+from bome.inner import InnerMap
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Needs, Oracle
 from bome.problem import Batches, Problem
@@ -26,8 +27,9 @@ class Info(NamedTuple):
         q: q̂(v, θ) = g(v, θ) − g(v, θ^(T)).
         lam: the multiplier λ.
         kkt_gradient: min_{λ≥0} ‖∇f + λ∇q̂‖², the first part of the estimate of 𝒦; the second is q̂.
-        cos: the cosine of the angle between ∇f and ∇q̂.
-        tail: the share of the decrease of g that the second half of the look-ahead brought ("is T enough?").
+        cos: the cosine of the angle between ∇f and ∇q̂; NaN where one of them is 0.
+        tail: the share of the decrease of g that the second half of the look-ahead brought ("is T enough?"); NaN where
+            there was none.
     """
 
     f: Tensor
@@ -79,8 +81,18 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
+    """Its name in the registry."""
     requires: ClassVar[Needs] = Needs.FIRST_ORDER
+    """What it asks of the oracle."""
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named settings: the values of some fields."""
+    settles: ClassVar[Literal["solution", "penalty", "elsewhere"]] = "elsewhere"
+    """Where it ends with enough inner steps and decreasing step sizes: at a solution; at a minimum of f + λ(g − g*)
+    with the λ it reports, O(1/λ) from a solution; or elsewhere, which promises nothing."""
+    bias: ClassVar[str] = ""
+    """Why its v-direction is no hypergradient however many inner steps it takes, in a few words; empty if it is one."""
+    accuracy: ClassVar[tuple[str, ...]] = ("inner", "K", "Q")
+    """The fields whose growth removes the bias of its v-direction, as far as it has them; of `inner` it is T."""
 
     @property
     def inner_batches(self) -> int:
@@ -91,6 +103,22 @@ class Method(ABC):
     def outer_batches(self) -> int:
         """How many outer batches a step takes."""
         return 1
+
+    @property
+    def period(self) -> int:
+        """After how many steps its cost, and the form of its state, repeat."""
+        return 1
+
+    @property
+    def cost(self) -> Mapping[str, int] | None:
+        """The evaluations of `period` steps by kind ("f", "g", "hvp", "xvp"), where a method declares them."""
+        return None
+
+    @property
+    def inner_map(self) -> InnerMap | None:
+        """The inner map, where the method has one in its field `inner`."""
+        inner = getattr(self, "inner", None)
+        return inner if isinstance(inner, InnerMap) else None
 
     def refusal(self, problem: Problem) -> str | None:
         """Why the method cannot solve this problem, or None if it can."""

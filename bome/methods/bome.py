@@ -1,4 +1,4 @@
-r"""BOME: bilevel optimisation made easy (Liu, Ye, Wright, Stone, Liu; NeurIPS 2022), Algorithm 1.
+r"""BOME: bilevel optimisation made easy (Ye, Liu, Wright, Stone, Liu; NeurIPS 2022), Algorithm 1.
 
     input: v_0, θ_0, inner map (step α, T steps), step sizes ξ_v and ξ_θ, η
     for k = 0, 1, ...
@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Literal
 from bome._typing import State
 from bome.barrier import Metric, Phi, barrier, euclidean, kkt_gradient, multiplier, weighted
 from bome.errors import ProblemError
-from bome.inner import InnerMap
+from bome.inner import InnerMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
 from bome.trees import Pair, axpy, sub
@@ -66,15 +66,21 @@ class BOME(Method):
         "published": {"eps": 1e-8},
         "fresh": {"draw": "fresh"},
         "preconditioned": {"geometry": "steps"},
+        "auto": {},
     }
 
     def __post_init__(self) -> None:
-        if not 0 < self.eta < float("inf"):
-            raise ProblemError(f"eta (η) must be a positive number, got {self.eta!r}")
+        check_rate("eta (η)", self.eta)
         if self.phi not in ("norm", "gap"):
             raise ProblemError(f"phi must be 'norm' (η‖∇q̂‖²) or 'gap' (η q̂), got {self.phi!r}")
         if not isinstance(self.inner, InnerMap):
             raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
+        if self.geometry not in ("euclidean", "steps"):
+            raise ProblemError(f"geometry must be 'euclidean' or 'steps', got {self.geometry!r}")
+        if self.draw not in ("one", "fresh"):
+            raise ProblemError(f"draw must be 'one' (batch for all inner steps) or 'fresh', got {self.draw!r}")
+        if self.eps != 0:
+            check_rate("eps", self.eps)
 
     @property
     def inner_batches(self) -> int:

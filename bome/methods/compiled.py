@@ -10,8 +10,10 @@ import torch
 from bome._typing import State
 from bome.barrier import Metric
 from bome.errors import UnsupportedError
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Method, Step
 from bome.oracles import FuncOracle, Oracle
+from bome.oracles.base import Needs, generators, moved
 from bome.problem import Problem
 from bome.trees import Pair
 
@@ -20,17 +22,32 @@ from bome.trees import Pair
 class Compiled(Method):
     """The method with its whole step compiled, for small models and small T (the T inner steps are unrolled).
 
-    Needs a `FuncOracle`, losses without random numbers and, on the CPU, a C++ compiler. The first step runs eagerly,
-    which counts its evaluations; every later one counts the same.
+    Needs a `FuncOracle`, losses without random numbers, modules without running statistics and, on the CPU, a C++
+    compiler. Before the first step the method is run once eagerly, to count its evaluations; all steps count the same.
+
+    Attributes:
+        method: the method.
+        backend: of `torch.compile`. "aot_eager" traces without a C++ compiler: slower steps, but ready at once.
     """
 
     method: Method
+    backend: str = "inductor"
     _memory: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name of the method."""
         return self.method.name
+
+    @property
+    def requires(self) -> Needs:  # type: ignore[override]
+        """What the method needs."""
+        return self.method.requires
+
+    @property
+    def inner_map(self) -> InnerMap | None:
+        """That of the method."""
+        return self.method.inner_map
 
     @property
     def inner_batches(self) -> int:
@@ -43,7 +60,11 @@ class Compiled(Method):
         return self.method.outer_batches
 
     def refusal(self, problem: Problem) -> str | None:
-        """As the method."""
+        """As the method; and running statistics cannot be compiled in."""
+        if problem.buffers:
+            return f"running statistics ({next(iter(problem.buffers))}) cannot change inside a compiled step"
+        if self.method.period != 1:
+            return "its steps differ in cost, and a compiled one is always the same"
         return self.method.refusal(problem)
 
     def init(self, oracle: Oracle, point: Pair) -> State:
@@ -53,14 +74,22 @@ class Compiled(Method):
         return self.method.init(oracle, point)
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
-        """One step; compiled from the second on."""
-        if oracle.watching or "step" not in self._memory:
-            before = oracle.counts.copy()
-            step = self.method.step(oracle, point, state, batches, metric)
-            self._memory["cost"] = oracle.counts - before
-            self._memory["step"] = torch.compile(self.method.step, dynamic=False)
-            return step
+        """One step, compiled; eagerly where the oracle watches each evaluation."""
+        if oracle.watching:
+            return self.method.step(oracle, point, state, batches, metric)
+        if "step" not in self._memory:
+            self._memory["cost"] = self._cost(oracle, point, state, batches, metric)
+            self._memory["step"] = torch.compile(self.method.step, dynamic=False, backend=self.backend)
         compiled: Callable[..., Step] = self._memory["step"]
-        cost: Counter[str] = self._memory["cost"]
-        oracle.counts.update(cost)
-        return compiled(oracle, point, state, batches, metric)
+        step = compiled(oracle, point, state, batches, metric)
+        oracle.counts.update(self._memory["cost"])
+        return step
+
+    def _cost(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Counter[str]:
+        """The evaluations of one step, by an eager one whose outcome is dropped."""
+        counts, random = oracle.counts.copy(), generators()
+        self.method.step(oracle, point, state, batches, metric)
+        cost, oracle.counts = oracle.counts - counts, counts
+        if moved(random):
+            raise UnsupportedError("Compiled needs losses without random numbers (dropout): run the method as it is")
+        return cost

@@ -10,14 +10,16 @@ r"""ITD: hypergradient by back-propagation through the whole inner loop (iterati
 | Φ, T | one step of `inner`, `inner.steps` | h | `f.grad.v` |
 
 Cost per step: T evaluations of g, 1 of f, T Hessian-vector and T cross products inside the back-propagation. Memory
-grows like T copies of θ and their graph. State: none.
+grows like T copies of θ and their graph; `reverse` gives the same direction without the graphs. State: none.
 
-On the quadratic g = ½(θ−Av)ᵀH(θ−Av) the direction is f_v + Aᵀ(I − (I−αH)^T) f_θ: biased for finite T.
+On the quadratic g = ½(θ−Av)ᵀH(θ−Av) the direction is f_v + Aᵀ(I − (I−αH)^T) f_θ: biased for finite T, by a factor that
+decays like (1 − αμ)^T.
 
 Where published code differs: the inner momentum starts at 0 in every outer step, there as here, so with T = 1 it has no
 effect; stocBiO's ITD-BiO uses plain gradient descent.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +27,7 @@ from bome._typing import State
 from bome.barrier import Metric
 from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
+from bome.methods.trajectory import check_differentiable
 from bome.oracles.base import Needs, Oracle
 from bome.trees import Pair
 
@@ -41,6 +44,15 @@ class ITD(Method):
 
     name: ClassVar[str] = "itd"
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.UNROLL
+    settles = "solution"
+
+    def __post_init__(self) -> None:
+        check_differentiable(self.name, self.inner)
+
+    @property
+    def cost(self) -> Mapping[str, int]:
+        """The evaluations of a step."""
+        return {"g": self.inner.steps, "f": 1, "hvp": self.inner.steps, "xvp": self.inner.steps}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """One outer step."""

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from bome.distributed import synchronises
+from bome.errors import ProblemError
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.backward import BackwardOracle
 from bome.oracles.base import Ahead, Eval, Needs, Oracle
@@ -17,8 +18,12 @@ __all__ = ["Ahead", "AutogradOracle", "BackwardOracle", "Eval", "FuncOracle", "N
 def make(problem: Problem, oracle: OracleName | Oracle) -> Oracle:
     """The oracle of that name for the problem; "auto" takes `BackwardOracle` for DDP and FSDP2 modules."""
     if isinstance(oracle, Oracle):
+        if oracle.problem is not problem:
+            raise ProblemError("the oracle was made for another problem: make it anew, or give its name")
         return oracle
     if oracle == "auto":
         oracle = "backward" if any(synchronises(module) for module in problem.modules) else "autograd"
     kinds: dict[str, type[Oracle]] = {"autograd": AutogradOracle, "func": FuncOracle, "backward": BackwardOracle}
+    if oracle not in kinds:
+        raise ProblemError(f"oracle must be 'auto', {', '.join(map(repr, kinds))} or an Oracle, got {oracle!r}")
     return kinds[oracle](problem)

@@ -1,5 +1,6 @@
 """The default oracle: `torch.autograd.grad` on detached leaves."""
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -32,10 +33,15 @@ class AutogradOracle(Oracle):
         v = tuple(x.detach().requires_grad_(wrt != "theta") for x in v)
         theta = tuple(x.detach().requires_grad_(wrt != "v") for x in theta)
         wanted = Pair(v if wrt != "theta" else (), theta if wrt != "v" else ())
+        leaves, n = wanted.v + wanted.theta, len(wanted.v)
         with torch.enable_grad():
             value = self.problem.loss(which, v, theta, batch, self._borrowed_buffers(which))
-            grads = gradients(value, wanted.v + wanted.theta)
-        return value.detach(), Pair(grads[: len(wanted.v)], grads[len(wanted.v) :])
+            flows = value.requires_grad
+            grads = torch.autograd.grad(value, leaves, allow_unused=True) if flows else (None,) * len(leaves)
+        return value.detach(), Pair(
+            self._filled(which, "v", v, grads[:n]) if wrt != "theta" else (),
+            self._filled(which, "theta", theta, grads[n:]) if wrt != "v" else (),
+        )
 
     def gradient_map(self, v: Leaves, theta: Leaves, batch: Any) -> Linear:
         """The map (v, θ) ↦ g_θ(v, θ): its value, H z and B z. One evaluation of g."""
@@ -117,3 +123,19 @@ def connections(problem: Problem, batches: Batches) -> set[tuple[Which, Role]]:
                 if any(g is not None for g in grads[len(v) :]):
                     found.add((which, "theta"))
     return found
+
+
+def second_order_failure(problem: Problem, batches: Batches) -> str | None:
+    """Why the inner loss cannot be differentiated twice, or None: found by one product, which leaves no trace."""
+    rows, batches = problem.localise(batches)
+    v = tuple((x if rows is None else x[rows]).requires_grad_() for x in problem.point.v)
+    theta = tuple(x.requires_grad_() for x in problem.point.theta)
+    buffers = {name: buffer.clone() for name, buffer in problem.buffers.items()}
+    with torch.random.fork_rng(), torch.enable_grad():
+        value = problem.loss("g", v, theta, batches.inner[0], buffers)
+        try:
+            gradient = gradients(value, theta, create_graph=True)
+            Linear(gradient, v, theta, Counter()).pull(gradient)
+        except (RuntimeError, NotImplementedError) as error:
+            return str(error).splitlines()[0]
+    return None

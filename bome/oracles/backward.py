@@ -29,22 +29,22 @@ class BackwardOracle(Oracle):
     def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
         live_v = self.problem.v.leaves if self.problem.v.module is not None else None
         handles_v = live_v if live_v is not None else tuple(x.detach().requires_grad_(wrt != "theta") for x in v)
-        with _lent(self._theta, theta), _lent(live_v, v), self._running_statistics(which):
-            leaves = handles_v + self._theta
-            for leaf in leaves:
-                leaf.grad = None
+        leaves = handles_v + self._theta
+        with (
+            _lent(self._theta, theta),
+            _lent(live_v, v),
+            _without_gradients(leaves),
+            self._running_statistics(which),
+        ):
             with torch.enable_grad():
                 value = self.problem.live_loss(which, handles_v, self._theta, batch)
             if value.requires_grad:
                 wanted = (handles_v if wrt != "theta" else ()) + (self._theta if wrt != "v" else ())
                 value.backward(inputs=wanted if self._partial else None)  # type: ignore[no-untyped-call]
-            grads = Pair(
-                _taken(handles_v) if wrt != "theta" else (),
-                _taken(self._theta) if wrt != "v" else (),
+            return value.detach(), Pair(
+                self._filled(which, "v", handles_v, [x.grad for x in handles_v]) if wrt != "theta" else (),
+                self._filled(which, "theta", self._theta, [x.grad for x in self._theta]) if wrt != "v" else (),
             )
-            for leaf in leaves:
-                leaf.grad = None
-        return value.detach(), grads
 
     @contextmanager
     def _branch(self, theta: Leaves) -> Iterator[Leaves]:
@@ -58,14 +58,15 @@ class BackwardOracle(Oracle):
     @contextmanager
     def _running_statistics(self, which: Which) -> Iterator[None]:
         """Undo what an evaluation does to the buffers, unless it is the first of g in the step."""
+        first = which == "g" and not self._settled
         copies = self._borrowed_buffers(which)
-        live = self.problem.buffers if copies else {}
         try:
             yield
         finally:
-            for name, buffer in live.items():
-                if buffer is not copies[name]:
-                    buffer.copy_(copies[name])
+            if copies and not first:
+                with torch.no_grad():
+                    for name, buffer in self.problem.buffers.items():
+                        buffer.copy_(copies[name])
 
 
 def _handles(variable: Variable) -> Leaves:
@@ -75,8 +76,17 @@ def _handles(variable: Variable) -> Leaves:
     return tuple(x.detach().requires_grad_() for x in variable.leaves)
 
 
-def _taken(leaves: Leaves) -> Leaves:
-    return tuple(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves)
+@contextmanager
+def _without_gradients(leaves: Leaves) -> Iterator[None]:
+    """Empty the `.grad` of live tensors for a while, then put back what the user had there."""
+    held = [x.grad for x in leaves]
+    for x in leaves:
+        x.grad = None
+    try:
+        yield
+    finally:
+        for x, grad in zip(leaves, held, strict=True):
+            x.grad = grad
 
 
 def _write(targets: Leaves, values: Any) -> None:

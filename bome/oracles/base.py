@@ -11,7 +11,7 @@ is another function at each call.
 import enum
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
@@ -144,7 +144,7 @@ class Oracle(ABC):
     def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
         """Value and gradient, detached."""
 
-    def check_inner(self, inner: InnerMap) -> None:
+    def check_inner(self, inner: InnerMap) -> None:  # noqa: B027 - a refusal is the exception
         """Refuse an inner map this oracle cannot step; by default none."""
 
     def _filled(self, which: Which, role: Role, leaves: Leaves, grads: Sequence[Tensor | None]) -> Leaves:
@@ -212,6 +212,19 @@ def _sound(value: Tensor, path: Sequence[Tensor], theta: Leaves) -> Tensor:
     for x in theta:
         total = total + x.sum(dtype=torch.float64)
     return value + (0 * total).to(value.dtype)
+
+
+def snapshot(problem: Problem) -> Callable[[], None]:
+    """Remember running statistics and random generators; the function returned puts them back."""
+    buffers, random = {name: buffer.clone() for name, buffer in problem.buffers.items()}, generators()
+
+    def restore() -> None:
+        replay(random)
+        with torch.no_grad():
+            for name, buffer in problem.buffers.items():
+                buffer.copy_(buffers[name])
+
+    return restore
 
 
 def generators() -> tuple[Tensor, ...]:

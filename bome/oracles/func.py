@@ -53,12 +53,20 @@ class FuncOracle(AutogradOracle):
     def _branch(self, theta: Leaves) -> Iterator[Leaves]:
         yield theta
 
+    def check_inner(self, inner: InnerMap) -> None:
+        """Refuse maps that are not pure."""
+        _pure(inner)
+
     def _advance(self, inner: InnerMap, theta: Leaves, grad: Leaves, buffers: Any) -> tuple[Leaves, Any]:
-        if not isinstance(inner, DifferentiableMap):
-            raise UnsupportedError(
-                f"FuncOracle needs a pure inner map, not {type(inner).__name__}: use GradientDescent or Adam, "
-                "or AutogradOracle"
-            )
-        theta, buffers = inner.advance(theta, grad, buffers)
+        theta, buffers = _pure(inner).advance(theta, grad, buffers)
         rules = self.problem.project_theta
         return tuple(x if rule is None else rule(x) for x, rule in zip(theta, rules, strict=True)), buffers
+
+
+def _pure(inner: InnerMap) -> DifferentiableMap:
+    if not isinstance(inner, DifferentiableMap):
+        raise UnsupportedError(
+            f"FuncOracle needs a pure inner map, not {type(inner).__name__}: use GradientDescent or Adam, "
+            "or AutogradOracle"
+        )
+    return inner

@@ -66,7 +66,7 @@ def sine(variant: str = "code", start: str = "three", seed: int = 0, dtype: torc
         variant=variant,
         start=start,
         problem=Problem(outer, inner, torch.tensor(start_v, dtype=dtype), torch.tensor(start_theta, dtype=dtype)),
-        settings=Settings(steps=2000, inner_steps=50, inner_lr=0.3, outer_lr=0.05, theta_lr=0.05, eta=0.5),
+        settings=Settings(steps=500, inner_steps=50, inner_lr=0.3, outer_lr=0.05, theta_lr=0.05, eta=0.5),
         optimum=Optimum(
             f=N * (nearest - 2 * A) ** 2 / (1 + N),
             distance=lambda point: norm(point.v[0] - best_v, point.theta[0] - best_theta),

@@ -1,0 +1,65 @@
+"""`bome ls`: what there is."""
+
+from dataclasses import MISSING, asdict, fields
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from bome.cli.console import table
+from bome.cli.docstrings import module_line, section
+from bome.registry import METHODS, variants
+from bome.tasks import TASKS
+from bome.tasks.base import Settings
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    methods = "methods"
+    tasks = "tasks"
+    settings = "settings"
+
+
+def ls(kind: Annotated[Kind | None, typer.Argument(help="By default all of them.")] = None) -> None:
+    """List methods, tasks and settings."""
+    shown = {Kind.methods: _methods, Kind.tasks: _tasks, Kind.settings: _settings}
+    for each in Kind if kind is None else [kind]:
+        shown[each]()
+
+
+def _methods() -> None:
+    rows = [(name, ", ".join(variants(name)), module_line(kind)) for name, kind in METHODS.items()]
+    table("Methods (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
+
+
+def _tasks() -> None:
+    rows = []
+    for name, make in TASKS.items():
+        told, optimum = section(make, "Args"), make().optimum
+        rows.append((name, module_line(make), "optimum: " + ("unknown" if optimum is None else optimum.text)))
+        rows += [("", f"variant: {told.get('variant', '')}", f"start: {told.get('start', '')}")]
+    table("Tasks (--set variant=..., --set start=...)", ("name", "description, variants", "optimum, starts"), rows)
+
+
+def _settings() -> None:
+    meaning = section(Settings, "Attributes")
+    rows = [(field.name, meaning.get(field.name, ""), _default(field)) for field in fields(Settings)]
+    rows += [("variant", "of the task", "code"), ("start", "the starting point of the task", "by task")]
+    table("Settings (--set KEY=VALUE)", ("key", "meaning", "default"), rows)
+    for name, kind in METHODS.items():
+        told, common = section(kind, "Attributes"), {field.name for field in fields(Settings)}
+        hidden = common | {"inner"}  # the inner map is made from inner_lr, inner_steps and inner_momentum
+        own = [field for field in fields(kind) if field.name not in hidden]  # type: ignore[arg-type]
+        if own:
+            rows = [(field.name, told.get(field.name, ""), _default(field)) for field in own]
+            table(f"Settings of {name} only", ("key", "meaning", "default"), rows)
+    by_task = [(name, asdict(make().settings)) for name, make in TASKS.items()]
+    keys = [key for key in by_task[0][1] if len({values[key] for _, values in by_task}) > 1]
+    table("Defaults by task", ("task", *keys), [(name, *(f"{v[key]:g}" for key in keys)) for name, v in by_task])
+
+
+def _default(field: Any) -> str:
+    if field.default is not MISSING:
+        return str(field.default)
+    return "by task" if field.default_factory is MISSING else str(field.default_factory())

@@ -1,0 +1,104 @@
+"""`bome reproduce`: the experiments of the paper."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bome.cli.console import line, printable, table
+from bome.cli.options import Json, Out, Quiet
+from bome.errors import ProblemError
+
+if TYPE_CHECKING:  # the experiments draw figures, and matplotlib takes a while to import
+    from bome.experiments.base import Findings, Report
+
+ALL = "all"
+
+
+class PresetChoice(StrEnum):
+    """How much of an experiment is run; the same as `bome.experiments.base.Preset`."""
+
+    smoke = "smoke"
+    quick = "quick"
+    paper = "paper"
+
+
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="toys, theory, or all of them.")],
+    preset: Annotated[
+        PresetChoice, typer.Option("--preset", help="Seconds, minutes on two cores, or the full protocol.")
+    ] = PresetChoice.quick,
+    out: Out = None,
+    docs: Annotated[
+        Path | None, typer.Option("--docs", metavar="DIR", help="Also write NAME.json, NAME.md and figures here.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Repeat an experiment of the paper: figures, and each claim beside what is found. Goes on where it was stopped."""
+    from bome.experiments import EXPERIMENTS, page
+
+    if experiment not in (*EXPERIMENTS, ALL):
+        raise ProblemError(f"unknown experiment {experiment!r}; known: {', '.join((*EXPERIMENTS, ALL))}")
+    names = [*EXPERIMENTS] if experiment == ALL else [experiment]
+    outcomes = []
+    for name in names:
+        folder = _folder(out, name, preset, several=experiment == ALL)
+        page.prepare(folder, name, preset.value)
+        with _bar(name, quiet=quiet) as report:
+            findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)
+        written = page.write(folder, findings)
+        if docs is not None:
+            page.write_docs(folder, docs)
+        outcomes.append({"experiment": name, "report": str(written), **_summary(findings)})
+        if not quiet and not as_json:
+            _show(findings, written)
+    if as_json:
+        line(json.dumps(outcomes[0] if experiment != ALL else outcomes, ensure_ascii=False))
+
+
+def _folder(out: Path | None, name: str, preset: PresetChoice, *, several: bool) -> Path:
+    if out is None:
+        return Path("runs") / f"reproduce-{name}-{preset.value}"
+    return out / name if several else out
+
+
+def _summary(findings: "Findings") -> dict[str, object]:
+    from bome.experiments.page import finite
+
+    claims = [asdict(claim) for claim in findings.claims]
+    found: dict[str, object] = finite({"claims": claims, "rows": [row.to_dict() for row in findings.rows]})
+    return found
+
+
+def _show(findings: "Findings", written: Path) -> None:
+    from bome.experiments.page import WORDS, counts
+
+    rows = [(claim.text, claim.variant, claim.found, WORDS[claim.holds][0]) for claim in findings.claims]
+    table(findings.title, ("claim", "tested in", "found", "holds"), rows)
+    line(", ".join(text for text, _ in counts(findings.claims)))
+    line(f"report: {written}")
+
+
+@contextmanager
+def _bar(name: str, *, quiet: bool) -> "Iterator[Report]":
+    """A progress bar over the parts of an experiment on stderr, if that is a terminal."""
+    console = Console(stderr=True, markup=False, highlight=False)
+    if quiet or not console.is_terminal:
+        yield lambda what, done, total: None
+        return
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=printable(f"{name}: {what}"))
+
+        yield report

@@ -1,0 +1,111 @@
+"""`bome resume`: continue a run where it was interrupted."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bome import checkpoint, rundir
+from bome.cli.console import note
+from bome.cli.options import Folder, Json, Quiet, Settings, parse_settings
+from bome.cli.running import announce, carry_out
+from bome.errors import ProblemError
+from bome.registry import Plan
+from bome.reports import write_report
+
+KEPT = ("outer_lr", "theta_lr", "momentum", "decay")
+"""Settings that live in the saved optimisers and schedulers: a resumed run goes on with the saved ones."""
+
+
+def resume(
+    folder: Folder,
+    settings: Settings = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Continue although the configuration is not that of the checkpoints.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Continue a run from its newest good checkpoint to the end; --set steps=N makes it longer."""
+    before = rundir.read_config(folder)
+    made = rundir.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
+    config = rundir.configure(made, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
+    saved = _newest(folder)
+    changes = _changes(rundir.read_spec(folder), config.spec) or _method_changes(saved, made)
+    if changes and not force:
+        raise ProblemError(
+            f"the checkpoints in {folder} were made with another configuration: {'; '.join(changes)}; "
+            "undo the change, or continue all the same with --force"
+        )
+    _check_course(saved, made)
+    summary = rundir.read_summary(folder)
+    if not changes and _is_over(summary, made.settings.steps):
+        _say_finished(folder, config, summary or {}, quiet=quiet, as_json=as_json)
+        return
+    if any(change.startswith(KEPT) for change in changes):
+        warnings.warn(f"{', '.join(KEPT)} stay as saved with the optimisers", stacklevel=2)
+    if not quiet:
+        step = None if saved is None else saved.step
+        note("no checkpoint yet: starting from the beginning" if step is None else f"continuing from step {step}")
+    rundir.write_config(folder, config)
+    carry_out(folder, made, config, resume=True, quiet=quiet, as_json=as_json)
+
+
+def _newest(folder: Path) -> checkpoint.Checkpoint | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", checkpoint.CheckpointWarning)  # the run itself reads it again, and says it
+        return checkpoint.load_latest(folder / rundir.CHECKPOINTS)
+
+
+def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
+    """What differs from the configuration of the checkpoints; the number of steps may."""
+    if before is None:
+        return []
+    flat_before, flat_now = _flat(before), _flat(now)
+    keys = dict.fromkeys([*flat_before, *flat_now])
+    return [
+        f"{key} was {flat_before.get(key, 'not set')}, is {flat_now.get(key, 'not set')}"
+        for key in keys
+        if key != "steps" and flat_before.get(key) != flat_now.get(key)
+    ]
+
+
+def _flat(spec: dict[str, Any]) -> dict[str, Any]:
+    given = spec.get("set")
+    return {**{key: spec.get(key) for key in ("task", "method", "seed")}, **(given if isinstance(given, dict) else {})}
+
+
+def _method_changes(saved: checkpoint.Checkpoint | None, made: Plan) -> list[str]:
+    """Whether the checkpoint is of the same method; a tuner may have changed T since the start."""
+    if saved is None:
+        return []
+    method: Any = made.method
+    if made.tuner is not None and saved.state["tuner"] is not None:
+        method = replace(method, inner=method.inner.with_steps(saved.state["tuner"]["steps"]))
+    was = saved.state["method"]
+    return [] if was == repr(method) else [f"the method was {was}, is {method!r}"]
+
+
+def _check_course(saved: checkpoint.Checkpoint | None, made: Plan) -> None:
+    """Refuse what no --force can make work."""
+    if saved is None:
+        return
+    if saved.step > made.settings.steps:
+        raise ProblemError(f"steps={made.settings.steps} is less than the {saved.step} steps already done")
+    if bool(saved.state["schedulers"]) != bool(made.settings.decay):
+        raise ProblemError("decay cannot be switched on or off in the middle of a run: start a new one")
+
+
+def _is_over(summary: dict[str, Any] | None, steps: int) -> bool:
+    return summary is not None and summary.get("status") == rundir.FINISHED and summary.get("steps") == steps
+
+
+def _say_finished(folder: Path, config: rundir.Config, summary: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    page = folder / rundir.REPORT
+    if not page.exists():  # the run may have been stopped between its last step and its report
+        write_report(folder)
+    if not quiet:
+        note("finished already: nothing to do; --set steps=N makes the run longer")
+    announce(config, summary, page, quiet=quiet, as_json=as_json)

@@ -1,0 +1,33 @@
+"""`bome run`: one method on one task."""
+
+from typing import Annotated
+
+import typer
+
+from bome import rundir
+from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
+from bome.cli.running import carry_out
+
+
+def run(
+    task: Annotated[str, typer.Argument(help="The name of a task; 'bome ls tasks' lists them.")],
+    method: Annotated[
+        str, typer.Option("--method", help="A method, or METHOD:VARIANT; see 'bome ls methods'.")
+    ] = "bome",
+    settings: Settings = None,
+    seed: Seed = 0,
+    out: Out = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    log_every: Annotated[
+        int | None, typer.Option("--log-every", min=1, help="Steps between logged rows; by default about 500 rows.")
+    ] = None,
+    save_every: Annotated[int, typer.Option("--save-every", min=1, help="Steps between checkpoints.")] = 1000,
+    oracle: Annotated[OracleChoice, typer.Option("--oracle", help="How to differentiate.")] = OracleChoice.auto,
+) -> None:
+    """Run a method on a task; leaves a directory with configuration, metrics, checkpoints and a report."""
+    made = rundir.checked_plan(task, method, parse_settings(settings), seed)
+    config = rundir.configure(made, oracle=oracle.value, log_every=log_every, save_every=save_every)
+    folder = out if out is not None else rundir.default_folder(config)
+    rundir.prepare(folder, config)
+    carry_out(folder, made, config, resume=False, quiet=quiet, as_json=as_json)

@@ -1,0 +1,55 @@
+"""Carrying out a run for the verbs `run` and `resume`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bome import rundir
+from bome.cli.console import line, number, progress_bar, table
+from bome.errors import NonFiniteError
+from bome.loop import RunInterruptedError
+from bome.registry import Plan
+from bome.reports import write_report
+
+
+def carry_out(folder: Path, made: Plan, config: rundir.Config, *, resume: bool, quiet: bool, as_json: bool) -> None:
+    """Run, or continue, a plan in its directory, write the report and say how it went."""
+    steps = made.settings.steps
+    try:
+        with progress_bar(steps, quiet=quiet) as bar:
+            progress = bar.follow(config.task, steps)
+            summary = rundir.solve_into(folder, made, config, resume=resume, progress=progress)
+    except RunInterruptedError as error:
+        error.add_note(f"continue with: bome resume {folder}")
+        raise
+    except NonFiniteError:
+        write_report(folder)
+        raise
+    announce(config, summary, write_report(folder), quiet=quiet, as_json=as_json)
+
+
+def announce(config: rundir.Config, summary: dict[str, Any], page: Path, *, quiet: bool, as_json: bool) -> None:
+    """Print the outcome."""
+    if as_json:
+        line(json.dumps(rundir.plain(summary), ensure_ascii=False))
+    elif not quiet:
+        table(f"{config.task} by {config.method}", ("", "result"), outcome(summary))
+        line(f"report: {page}")
+
+
+def outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The outcome of a run as rows of a table."""
+    certificate, optimum = summary["certificate"] or {}, summary["optimum"]
+    f = number(summary["f"]) + ("" if optimum is None else f" (optimum {number(optimum['f'])})")
+    rows = [
+        ("status", f"{summary['status']}: {summary['reason']}"),
+        ("f", f),
+        ("q̂", number(summary["q"])),
+        ("distance to optimum", number(summary["distance_to_optimum"])),
+        ("certificate", certificate.get("verdict", "–")),
+        ("evaluations", ", ".join(f"{n:,} {kind}" for kind, n in summary["evaluations"].items() if n)),
+        ("seconds", number(summary["seconds"])),
+    ]
+    if summary["tuned"]:
+        rows.append(("tuned", ", ".join(f"{key} {number(value)}" for key, value in summary["tuned"].items())))
+    return rows

@@ -1,0 +1,11 @@
+"""The experiments of the paper, one file each."""
+
+from bome.experiments.base import Experiment
+from bome.experiments.toys import TOYS
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "toys": TOYS,
+}
+"""Every experiment by its name on the command line."""
+
+__all__ = ["EXPERIMENTS"]

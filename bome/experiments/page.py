@@ -1,0 +1,233 @@
+"""What an experiment leaves in its folder, and the page made of it.
+
+experiment.json  which experiment, with which preset; written first
+results.json     the rows of numbers
+findings.json    claims, texts and the names of the figures
+figures/         the figures
+report.html      everything on one page, made from these files alone
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, get_args
+
+import bome
+from bome.checkpoint import write_atomic
+from bome.errors import ProblemError, StorageError
+from bome.experiments.base import Claim, Findings, Preset, Row, Section
+from bome.reports.figures import Drawing
+from bome.reports.html import _environment as environment
+from bome.reports.html import _figure as figure
+from bome.reports.tables import number
+from bome.rundir import FIGURES, REPORT, plain
+
+EXPERIMENT, RESULTS, FINDINGS = "experiment.json", "results.json", "findings.json"
+
+WORDS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("cannot be said", "open")}
+"""What is said of a claim, and its colour on the page."""
+
+COLUMNS = ("task", "method", "variant", "metric", "mean", "se", "seeds")
+
+
+def command(name: str, preset: str) -> str:
+    """The command that repeats an experiment."""
+    return f"bome reproduce {name} --preset {preset}"
+
+
+def prepare(folder: Path, name: str, preset: Preset) -> None:
+    """Make the folder of an experiment; finished parts of the same one stay.
+
+    Raises:
+        ProblemError: the folder holds something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ProblemError(f"{folder} is a file: choose another --out")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / EXPERIMENT).exists():
+            raise ProblemError(f"{folder} is not empty and holds no experiment: choose another --out")
+        if read_experiment(folder) != (name, preset):
+            raise ProblemError(f"{folder} holds another experiment or preset: choose another --out")
+    write_atomic(folder / EXPERIMENT, _dump({"experiment": name, "preset": preset}))
+
+
+def read_experiment(folder: Path) -> tuple[str, Preset]:
+    """Which experiment a folder holds, and its preset."""
+    found = _load(folder / EXPERIMENT)
+    name, preset = (found.get(key) if isinstance(found, dict) else None for key in ("experiment", "preset"))
+    if not isinstance(name, str) or preset not in get_args(Preset):
+        raise StorageError(f"{folder / EXPERIMENT} is damaged: it does not name an experiment")
+    return name, preset
+
+
+def is_experiment(folder: Path) -> bool:
+    """Whether a page can be made from this folder."""
+    return (folder / EXPERIMENT).exists()
+
+
+def write(folder: Path, findings: Findings) -> Path:
+    """Write the outcome of an experiment, and its page."""
+    write_atomic(folder / RESULTS, _dump([row.to_dict() for row in findings.rows]))
+    for section in findings.sections:
+        for drawing in section.figures:
+            write_atomic(folder / FIGURES / f"{drawing.name}.svg", drawing.svg)
+    write_atomic(folder / FINDINGS, _dump(_plain_findings(findings)))
+    return write_page(folder)
+
+
+def read(folder: Path) -> Findings:
+    """The outcome of an experiment as its files tell it."""
+    if not (folder / FINDINGS).exists():
+        name, preset = read_experiment(folder)
+        raise ProblemError(
+            f"{folder} holds an unfinished experiment: go on with '{command(name, preset)} --out {folder}'"
+        )
+    found, rows = _load(folder / FINDINGS), _load(folder / RESULTS)
+    try:
+        return Findings(
+            title=str(found["title"]),
+            about=str(found["about"]),
+            sections=tuple(
+                Section(str(s["title"]), str(s["about"]), tuple(_drawing(folder, d) for d in s["figures"]))
+                for s in found["sections"]
+            ),
+            claims=tuple(Claim(**claim) for claim in found["claims"]),
+            rows=tuple(Row(**row) for row in rows),
+            notes=tuple(map(str, found["notes"])),
+        )
+    except (KeyError, TypeError) as error:
+        raise StorageError(f"{folder / FINDINGS} is damaged: {error}") from error
+
+
+def write_page(folder: Path) -> Path:
+    """Make the page of an experiment from its files; computes nothing."""
+    findings, (name, preset) = read(folder), read_experiment(folder)
+    page = environment().get_template("experiment.html").render(
+        title=findings.title,
+        about=findings.about,
+        command=command(name, preset),
+        counts=counts(findings.claims),
+        claims=[{**asdict(claim), "word": WORDS[claim.holds][0], "kind": WORDS[claim.holds][1]} for claim in findings.claims],
+        sections=[
+            {"title": s.title, "about": s.about, "figures": [{**figure(d), "wide": _is_wide(d)} for d in s.figures]}
+            for s in findings.sections
+        ],
+        notes=findings.notes,
+        columns=COLUMNS,
+        rows=[_cells(row) for row in findings.rows],
+        version=bome.__version__,
+    )  # fmt: skip
+    write_atomic(folder / REPORT, page)
+    return folder / REPORT
+
+
+def write_docs(folder: Path, docs: Path) -> Path:
+    """Write the outcome into the documentation: NAME.json, the figures in NAME/, and NAME.md."""
+    findings, (name, preset) = read(folder), read_experiment(folder)
+    write_atomic(docs / f"{name}.json", _dump([row.to_dict() for row in findings.rows]))
+    if (docs / name).is_dir():
+        shutil.rmtree(docs / name)
+    for section in findings.sections:
+        for drawing in section.figures:
+            write_atomic(docs / name / f"{drawing.name}.svg", drawing.svg)
+    write_atomic(docs / f"{name}.md", _markdown(name, preset, findings))
+    return docs / f"{name}.md"
+
+
+def counts(claims: Sequence[Claim]) -> list[tuple[str, str]]:
+    """How many claims hold, and how many do not."""
+    kinds = (True, "hold"), (False, "do not hold"), (None, "cannot be said")
+    numbers = [(sum(claim.holds is kind for claim in claims), word, WORDS[kind][1]) for kind, word in kinds]
+    return [(f"{n} {word}", colour) for n, word, colour in numbers if n]
+
+
+def _markdown(name: str, preset: str, findings: Findings) -> str:
+    lines = [f"# {findings.title}", "", findings.about, ""]
+    lines += [f"Made by `{command(name, preset)} --docs docs/results`; do not edit by hand. "]
+    lines += [f"All numbers: [{name}.json]({name}.json).", "", "## Claims of the paper", ""]
+    lines += [", ".join(text for text, _ in counts(findings.claims)) + ".", ""]
+    lines += ["| claim | where | tested in | found here | holds |", "|---|---|---|---|---|"]
+    for claim in findings.claims:
+        cells = (claim.text, claim.place, claim.variant, claim.found, f"**{WORDS[claim.holds][0]}**")
+        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    for section in findings.sections:
+        lines += ["", f"## {section.title}", "", section.about]
+        for drawing in section.figures:
+            lines += [
+                "",
+                f"![{drawing.title}]({name}/{drawing.name}.svg)",
+                "",
+                f"**{drawing.title}.** {drawing.caption}",
+            ]
+    lines += ["", "## Notes", ""] + [f"- {note}" for note in findings.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _cells(row: Row) -> list[str]:
+    values = asdict(row)
+    return [number(values[key]) if key in ("mean", "se", "seeds") else str(values[key]) for key in COLUMNS]
+
+
+def _plain_findings(findings: Findings) -> dict[str, Any]:
+    sections = [
+        {
+            "title": section.title,
+            "about": section.about,
+            "figures": [{"name": d.name, "title": d.title, "caption": d.caption} for d in section.figures],
+        }
+        for section in findings.sections
+    ]
+    return {
+        "title": findings.title,
+        "about": findings.about,
+        "claims": [asdict(claim) for claim in findings.claims],
+        "sections": sections,
+        "notes": list(findings.notes),
+    }
+
+
+def _drawing(folder: Path, told: Mapping[str, Any]) -> Drawing:
+    name = str(told["name"])
+    if Path(name).name != name:  # a name must not lead out of the folder
+        raise StorageError(f"{folder / FINDINGS} is damaged: {name!r} is not the name of a figure")
+    path = folder / FIGURES / f"{name}.svg"
+    try:
+        return Drawing(name, str(told["title"]), str(told["caption"]), path.read_bytes())
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _is_wide(drawing: Drawing) -> bool:
+    """Whether a figure has several panels side by side, and wants a line of its own."""
+    found = re.search(rb'<svg[^>]*?height="([\d.]+)pt"[^>]*?width="([\d.]+)pt"', drawing.svg[:2000], re.DOTALL)
+    if found is None:
+        return False
+    height, width = float(found[1]), float(found[2])
+    return width > 1.6 * height or width > 600
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def finite(value: Any) -> Any:
+    """The value with null in place of NaN and infinity, which JSON does not have; lists included."""
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return {key: finite(item) for key, item in value.items()} if isinstance(value, dict) else plain(value)
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError):
+        raise StorageError(f"{path} is damaged: it is not JSON") from None

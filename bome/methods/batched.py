@@ -1,0 +1,115 @@
+"""Many runs as one: a first-order method on a batch of points, instances and step sizes, by `vmap`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from bome._typing import Leaves, State
+from bome.barrier import Metric
+from bome.errors import ProblemError, UnsupportedError
+from bome.inner import InnerMap
+from bome.methods.base import Batches, Info, Method, Step
+from bome.oracles import FuncOracle, Oracle
+from bome.oracles.base import Needs
+from bome.problem import Problem
+from bome.trees import Pair
+
+
+@dataclass(frozen=True)
+class Batched(Method):
+    """B independent runs side by side: every tensor of v and θ has a first dimension of size B.
+
+    The losses see one run at a time, as they would without the batch. All runs share the optimisers, so a run with a
+    step size of its own has its direction scaled. A run whose direction is not finite is put to rest: it moves no more,
+    and `alive` in the state says so. Quantities in `info` are means over the runs alive.
+
+    Attributes:
+        method: the method; first-order, since it runs on a `FuncOracle`.
+        own_data: whether batches have the dimension too: one instance of the problem for each run.
+        v_scale: a factor on the direction of v for each run.
+        theta_scale: likewise for θ.
+    """
+
+    method: Method
+    own_data: bool = False
+    v_scale: tuple[float, ...] = ()
+    theta_scale: tuple[float, ...] = ()
+
+    name: ClassVar[str] = "batched"
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    def __post_init__(self) -> None:
+        if self.method.requires != Needs.FIRST_ORDER:
+            raise UnsupportedError(f"only first-order methods run as a batch; {self.method.name} needs more")
+
+    @property
+    def inner_map(self) -> InnerMap | None:
+        """As the method."""
+        return self.method.inner_map
+
+    @property
+    def inner_batches(self) -> int:
+        """As the method."""
+        return self.method.inner_batches
+
+    @property
+    def outer_batches(self) -> int:
+        """As the method."""
+        return self.method.outer_batches
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Variables must have the dimension of the runs."""
+        sizes = {x.shape[0] if x.dim() else 0 for x in problem.v.leaves + problem.theta.leaves}
+        if len(sizes) != 1 or 0 in sizes:
+            return "every tensor of v and theta needs a first dimension that counts the runs"
+        for name, scales in (("v_scale", self.v_scale), ("theta_scale", self.theta_scale)):
+            if scales and {len(scales)} != sizes:
+                raise ProblemError(f"{name} must have one factor for each of the {sizes.pop()} runs, got {len(scales)}")
+        return None
+
+    def init(self, oracle: Oracle, point: Pair) -> State:
+        """The method's state for each run, and all of them alive."""
+        if not isinstance(oracle, FuncOracle):
+            raise UnsupportedError(f"Batched needs oracle='func', got {type(oracle).__name__}")
+        state: State = vmap(lambda v, theta: self.method.init(oracle, Pair(v, theta)))(point.v, point.theta)
+        first = point.theta[0]
+        return {**state, "alive": (torch.ones(first.shape[0], dtype=torch.bool, device=first.device),)}
+
+    def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
+        """One step of every run."""
+        own = {name: leaves for name, leaves in state.items() if name != "alive"}
+
+        def one(
+            v: Leaves, theta: Leaves, own: State, batches: Batches
+        ) -> tuple[Pair, State, dict[str, Tensor], Leaves]:
+            step = self.method.step(oracle, Pair(v, theta), own, batches, metric)
+            measured = {name: value for name, value in step.info._asdict().items() if value is not None}
+            return step.direction, step.state, measured, step.new_theta or ()
+
+        dims = (0, 0, 0, 0 if self.own_data else None)
+        direction, own, measured, new_theta = vmap(one, in_dims=dims)(point.v, point.theta, own, batches)
+        alive = state["alive"][0] & _finite(direction.v + direction.theta + new_theta)
+        rest = Pair(_masked(direction.v, alive, self.v_scale), _masked(direction.theta, alive, self.theta_scale))
+        kept = tuple(torch.where(_like(alive, x), x, y) for x, y in zip(new_theta, point.theta, strict=False))
+        means = {name: torch.where(alive, x, torch.nan).nanmean() for name, x in measured.items()}
+        return Step(rest, {**own, "alive": (alive,)}, Info(**means), kept or None)
+
+
+def _like(flags: Tensor, x: Tensor) -> Tensor:
+    return flags.reshape(-1, *(1,) * (x.dim() - 1))
+
+
+def _finite(leaves: Leaves) -> Tensor:
+    each = [torch.isfinite(x).reshape(x.shape[0], -1).all(dim=1) for x in leaves]
+    return torch.stack(each).all(dim=0)
+
+
+def _masked(leaves: Leaves, alive: Tensor, scales: tuple[float, ...]) -> Leaves:
+    masked = tuple(torch.where(_like(alive, x), x, 0.0) for x in leaves)
+    if not scales:
+        return masked
+    return tuple(_like(torch.tensor(scales, dtype=x.dtype, device=x.device), x) * x for x in masked)

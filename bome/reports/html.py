@@ -1,0 +1,73 @@
+"""The page of a report: one file that needs nothing else and runs nothing."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+import bome
+from bome.checkpoint import write_atomic
+from bome.reports import tables
+from bome.reports.figures import Drawing, draw
+from bome.reports.runs import Group, Run, groups, load
+from bome.rundir import FIGURES, REPORT
+
+
+def write_page(folder: Path) -> Path:
+    """Write the figures and the page of a run directory, or of a directory of them."""
+    collection, runs = load(folder)
+    sections = []
+    for number, group in enumerate(groups(runs)):
+        drawings = draw(group)
+        for drawing in drawings:
+            prefix = f"{number + 1}-" if len(runs) > 1 else ""
+            write_atomic(folder / FIGURES / f"{prefix}{drawing.name}.svg", drawing.svg)
+        sections.append(_section(group, drawings))
+    page = _environment().get_template("page.html").render(
+        title=collection.title,
+        about=collection.about,
+        command=collection.command,
+        overview=[tables.overview(run) for run in runs] if len(runs) > 1 else [],
+        columns=tables.OVERVIEW,
+        sections=sections,
+        version=bome.__version__,
+    )  # fmt: skip
+    write_atomic(folder / REPORT, page)
+    return folder / REPORT
+
+
+def _environment() -> Environment:
+    # Everything in a run directory may come from anywhere: autoescape shows it as text.
+    here = Path(__file__).parent
+    return Environment(
+        loader=FileSystemLoader(here), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def _section(group: Group, drawings: list[Drawing]) -> dict[str, Any]:
+    config = group.first.config
+    return {
+        "title": config.task,
+        "about": config.about,
+        "figures": [_figure(drawing) for drawing in drawings],
+        "runs": [_run(run) for run in group.runs],
+    }
+
+
+def _figure(drawing: Drawing) -> dict[str, str]:
+    data = base64.b64encode(drawing.svg).decode()
+    return {"title": drawing.title, "caption": drawing.caption, "source": f"data:image/svg+xml;base64,{data}"}
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "method": run.config.method,
+        "verdict": tables.verdict(run),
+        "status": tables.status(run),
+        "results": tables.results(run),
+        "certificate": tables.certificate(run),
+        "settings": tables.settings(run),
+        "command": run.config.command,
+    }

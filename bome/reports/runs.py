@@ -1,0 +1,99 @@
+"""A run as its directory tells it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from bome import rundir
+from bome.errors import ProblemError
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run directory holds.
+
+    Attributes:
+        name: of the directory.
+        config: `config.json`.
+        rows: `metrics.jsonl`.
+        summary: `summary.json`; empty while the run has not ended.
+    """
+
+    name: str
+    config: rundir.Config
+    rows: list[dict[str, Any]]
+    summary: dict[str, Any]
+
+    @property
+    def variant(self) -> str:
+        """The variant of the task."""
+        return str(self.config.settings.get("variant", ""))
+
+    @property
+    def start(self) -> str:
+        """The starting point of the task."""
+        return str(self.config.settings.get("start", ""))
+
+    def series(self, name: str) -> tuple[list[float], list[float]]:
+        """The steps at which a quantity was logged, and its values."""
+        pairs = [(row["step"], row[name]) for row in self.rows if _is_number(row, "step") and _is_number(row, name)]
+        return [float(step) for step, _ in pairs], [float(value) for _, value in pairs]
+
+    def path(self, across: str, up: str) -> tuple[list[float], list[float]]:
+        """The values of two quantities logged together."""
+        both = [(row[across], row[up]) for row in self.rows if _is_number(row, across) and _is_number(row, up)]
+        return [float(x) for x, _ in both], [float(y) for _, y in both]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one problem, shown in the same figures."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def first(self) -> Run:
+        """One that stands for all where they do not differ."""
+        return self.runs[0]
+
+    def labels(self) -> list[str]:
+        """What tells the runs apart: their starting points if that is enough, else their directories."""
+        starts = [run.start for run in self.runs]
+        if len(self.runs) > 1 and len(set(starts)) == len(starts):
+            return [f"from start {start}" for start in starts]
+        return [run.name for run in self.runs]
+
+
+def load_run(folder: Path) -> Run:
+    """Read a run directory."""
+    return Run(
+        name=folder.resolve().name,
+        config=rundir.read_config(folder),
+        rows=rundir.read_metrics(folder),
+        summary=rundir.read_summary(folder) or {},
+    )
+
+
+def load(folder: Path) -> tuple[rundir.Collection, list[Run]]:
+    """Read a run directory, or a directory of run directories."""
+    if not folder.is_dir():
+        raise ProblemError(f"{folder} is not a directory")
+    if (folder / rundir.CONFIG).exists():
+        run = load_run(folder)
+        return rundir.Collection(f"{run.config.task} by {run.config.method}", "", run.config.command, [run.name]), [run]
+    collection = rundir.read_collection(folder)
+    if not collection.runs:
+        raise ProblemError(f"{folder} is not a run directory: it has no {rundir.CONFIG}")
+    return collection, [load_run(folder / name) for name in collection.runs]
+
+
+def groups(runs: Sequence[Run]) -> Iterator[Group]:
+    """Neighbouring runs of the same problem."""
+    for _, same in groupby(runs, key=lambda run: (run.config.task, run.variant)):
+        yield Group(tuple(same))
+
+
+def _is_number(row: dict[str, Any], name: str) -> bool:
+    return isinstance(row.get(name), (int, float))

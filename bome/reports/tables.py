@@ -1,0 +1,118 @@
+"""The tables of a report, as text; the page escapes it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bome import rundir
+from bome.reports.runs import Run
+
+CERTIFICATE = (
+    ("kkt", "𝒦, estimated", "Zero at a solution. The sum of the next two lines."),
+    (
+        "kkt_gradient",
+        "… gradient part",
+        "min over λ ≥ 0 of ‖∇f + λ∇q̂‖²: what is left of ∇f once the constraint has pushed back. Zero when no small "
+        "move decreases f without increasing the gap.",
+    ),
+    ("q", "… gap q̂", "By how much T inner steps still decrease g. Zero when θ solves the inner problem."),
+    (
+        "q_twice",
+        "q̂ with 2T steps",
+        "The same with twice as many inner steps. Much more than the line above: T is too small to see the gap.",
+    ),
+    ("exact_kkt", "𝒦, exact", "The measure with the true inner solution, where it is known, in place of a look-ahead."),
+    ("cos", "cos(∇f, ∇q̂)", "−1: the two losses pull in opposite directions, as they should at a constrained optimum."),
+    (
+        "lambda_zero_share",
+        "share of steps with λ = 0",
+        "How often the outer loss could be followed freely. All of them: the constraint never mattered.",
+    ),
+    ("f", "f", "The outer loss at the end."),
+    ("g", "g", "The inner loss at the end."),
+)
+"""Each number of a certificate: its key, its name and what it means."""
+
+OVERVIEW = ("problem", "method", "f", "optimal f", "distance", "gap q̂", "evaluations", "seconds")
+
+
+def number(value: Any) -> str:
+    """A number for people; a dash where there is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def overview(run: Run) -> list[str]:
+    """One line of the table of all runs."""
+    summary = run.summary
+    return [
+        run.name,
+        run.config.method,
+        number(summary.get("f")),
+        number(_part(summary, "optimum").get("f")),
+        number(summary.get("distance_to_optimum")),
+        number(summary.get("q")),
+        evaluations(run),
+        number(summary.get("seconds")),
+    ]
+
+
+def results(run: Run) -> list[tuple[str, str]]:
+    """The outcome of one run."""
+    summary, optimum = run.summary, _part(run.summary, "optimum")
+    rows = [
+        ("outer loss f", number(summary.get("f"))),
+        ("optimal f", number(optimum.get("f"))),
+        ("solution", str(optimum.get("text", "not known"))),
+        ("distance to it", number(summary.get("distance_to_optimum"))),
+        ("gap q̂", number(summary.get("q"))),
+        ("outer steps", number(summary.get("steps"))),
+        ("evaluations (value and gradient)", evaluations(run)),
+        ("seconds in steps", number(summary.get("seconds"))),
+    ]
+    tuned = _part(summary, "tuned")
+    return rows + [(f"{key}, picked automatically", number(value)) for key, value in tuned.items()]
+
+
+def status(run: Run) -> str:
+    """How the run ended, in a sentence."""
+    if not run.summary:
+        return f"This run has not ended; {len(run.rows)} rows are logged so far."
+    if run.summary.get("status") == rundir.DIVERGED:
+        return f"This run diverged: {run.summary.get('reason')}."
+    return f"This run is complete: {run.summary.get('reason')}."
+
+
+def verdict(run: Run) -> str:
+    """The certificate in words."""
+    words = str(_part(run.summary, "certificate").get("verdict", ""))
+    return words[:1].upper() + words[1:] + "." if words else status(run)
+
+
+def certificate(run: Run) -> list[tuple[str, str, str]]:
+    """Each number of the certificate, its value and what it means."""
+    found = _part(run.summary, "certificate")
+    return [(name, number(found.get(key)), meaning) for key, name, meaning in CERTIFICATE if found]
+
+
+def evaluations(run: Run) -> str:
+    """How often the losses were evaluated."""
+    counts = _part(run.summary, "evaluations")
+    return ", ".join(f"{number(n)} {kind}" for kind, n in counts.items() if n) or "–"
+
+
+def settings(run: Run) -> list[tuple[str, str, str]]:
+    """All settings, with a mark at those given by hand."""
+    given = run.config.set
+    everything = {**run.config.settings, **given, "seed": run.config.seed, "oracle": run.config.oracle}
+    return [(key, _text(value), "given" if key in given else "default") for key, value in everything.items()]
+
+
+def _text(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _part(summary: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A part of the summary; nothing if it is missing or of another kind."""
+    found = summary.get(key)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,216 @@
+"""The page: self-contained, escaped, complete."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bome import rundir
+from bome.errors import ProblemError, StorageError
+from bome.reports import write_report
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "javascript:alert(1)",
+    '"><svg onload=alert(1)>',
+    "' onmouseover='alert(1)",
+    "<iframe src=https://example.org>",
+    "{{ 7 * 7 }}",
+    "{% raw %}",
+    "</title><h1>x",
+    "<!-- x",
+    "<style>*{display:none}</style>",
+    "&lt;b&gt;",
+    "$\\frac{$",
+    "_hidden",
+    "\x1b[31m",
+    "a\nb",
+    "<link rel=stylesheet href=//example.org/x.css>",
+    "]]><b>",
+    "<base href=//example.org>",
+    "\u202egnp.exe",
+    "\U0001f600",
+]
+
+
+class Page(HTMLParser):
+    """All elements of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small finished run; its files are never changed in place."""
+    folder = tmp_path_factory.mktemp("finished") / "x"
+    made = rundir.checked_plan("lls", "bome", {"steps": 8}, 0)
+    config = rundir.configure(made, save_every=100)
+    rundir.prepare(folder, config)
+    rundir.solve_into(folder, made, config)
+    return folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(finished, tmp_path / "x"))
+
+
+def change(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def few_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One figure is enough where the text matters."""
+    from bome.reports import figures
+
+    monkeypatch.setattr(figures, "FIGURES", (figures.outer_loss,))
+
+
+def check_safe(text: str) -> Page:
+    """A page that shows what it is given as text and loads nothing."""
+    page = Page(text)
+    known = {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "div", "table", "tr", "th", "td",
+        "figure", "img", "figcaption", "b", "pre", "details", "summary", "footer",
+    }  # fmt: skip
+    allowed = {"lang", "charset", "http-equiv", "content", "name", "class", "scope", "src", "alt"}
+    assert {tag for tag, _ in page.elements} <= known
+    assert {name for _, attributes in page.elements for name in attributes} <= allowed
+    assert sum(tag == "style" for tag, _ in page.elements) == 1
+    images = [attributes["src"] or "" for tag, attributes in page.elements if tag == "img"]
+    assert all(re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", source) for source in images)
+    assert not re.search(r"url\s*\(|@import|<script|<link", text)
+    policies = [a["content"] or "" for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert len(policies) == 1
+    assert policies[0].startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
+    return page
+
+
+def test_the_page_is_self_contained_and_complete(run: Path) -> None:
+    text = write_report(run).read_text()
+    page = check_safe(text)
+    assert "http://" not in text
+    assert "https://" not in text
+    summary = rundir.read_summary(run) or {}
+    verdict = summary["certificate"]["verdict"]
+    for words in (
+        verdict[1:],
+        "bome run lls --method bome --set steps=8 --seed 0",
+        "θ = (1, 1)",
+        "8 f, 16 g",
+        "cos(∇f, ∇q̂)",
+    ):
+        assert words in page.words
+    assert sum(tag == "img" for tag, _ in page.elements) == 6
+    assert {path.stem for path in (run / "figures").iterdir()} == {
+        "path", "outer_loss", "gap", "distance", "multiplier", "stationarity",
+    }  # fmt: skip
+
+
+def test_the_page_tells_no_paths_of_the_machine(run: Path) -> None:
+    text = write_report(run).read_text()
+    figures = "".join(path.read_text() for path in (run / "figures").iterdir())
+    for secret in (str(run.parent), str(Path.home()), str(Path.cwd())):
+        assert secret not in text
+        assert secret not in figures
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_whatever_a_run_directory_says_is_shown_as_text(
+    run: Path, payload: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_figures(monkeypatch)
+    config = json.loads((run / "config.json").read_text())
+    evil = {payload: payload}
+    change(run / "config.json", task=payload, method=payload, set=evil, about=payload, version=payload)
+    change(run / "config.json", settings={**config["settings"], **evil, "variant": payload, "start": payload})
+    summary = json.loads((run / "summary.json").read_text())
+    change(
+        run / "summary.json",
+        status=payload, reason=payload, steps=payload, f=payload, optimum={"f": payload, "text": payload},
+        certificate={**summary["certificate"], "verdict": payload, "cos": payload}, evaluations=evil, tuned=evil,
+    )  # fmt: skip
+    page = check_safe(write_report(run).read_text())
+    shown = payload.replace("\x1b", "").strip() if "\x1b" in payload else payload
+    assert " ".join(shown.split()) in " ".join(page.words.split())
+
+
+@pytest.mark.parametrize("payload", ["<script>alert(1)</script>", "$x_{$", "'\"><img src=x>"])
+def test_names_of_directories_are_shown_as_text(tmp_path: Path, finished: Path, payload: str) -> None:
+    for name in (payload.replace("/", "∕"), "plain"):
+        shutil.copytree(finished, tmp_path / name)
+    check_safe(write_report(tmp_path).read_text())
+    rundir.write_collection(tmp_path, rundir.Collection(payload, payload, payload, ["plain"]))
+    check_safe(write_report(tmp_path).read_text())
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc", "..", "a/b", "", 3])
+def test_a_collection_does_not_lead_out_of_its_folder(tmp_path: Path, name: Any) -> None:
+    (tmp_path / "collection.json").write_text(json.dumps({"title": "", "about": "", "command": "", "runs": [name]}))
+    with pytest.raises((StorageError, ProblemError)):
+        write_report(tmp_path)
+
+
+def test_a_run_that_has_not_ended_has_a_page(run: Path) -> None:
+    (run / "summary.json").unlink()
+    assert "This run has not ended; 9 rows are logged so far." in Page(write_report(run).read_text()).words
+
+
+def test_a_run_without_any_row_has_a_page_without_figures(run: Path) -> None:
+    (run / "summary.json").unlink()
+    (run / "metrics.jsonl").unlink()
+    assert not any(tag == "img" for tag, _ in Page(write_report(run).read_text()).elements)
+
+
+def test_a_diverged_run_has_a_page(run: Path) -> None:
+    change(run / "summary.json", status="diverged", reason="step 3: f is not finite", certificate=None, f=None)
+    words = Page(write_report(run).read_text()).words
+    assert "This run diverged: step 3: f is not finite." in words
+
+
+def test_numbers_that_are_not_finite_are_left_out_of_the_figures(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_figures(monkeypatch)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(
+            '{"step": 9, "f": "NaN"}\n{"step": 10, "f": "Infinity"}\n{"step": 11, "f": null}\n{"step": 12, "f": 1'
+        )
+    check_safe(write_report(run).read_text())
+    assert len(rundir.read_metrics(run)) == 12  # the torn line is not a row
+
+
+def test_a_damaged_line_in_the_middle_is_refused(run: Path) -> None:
+    (run / "metrics.jsonl").write_text('{"step": 0}\nnonsense\n{"step": 1}\n')
+    with pytest.raises(StorageError, match=r"metrics\.jsonl:2: not a row"):
+        write_report(run)
+
+
+def test_a_page_opens_in_a_browser(run: Path, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no headless browser")
+    page, picture = write_report(run), tmp_path / "page.png"
+    options = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path / 'profile'}",
+    ]  # fmt: skip
+    command = [browser, *options, "--window-size=400,900", f"--screenshot={picture}", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert picture.read_bytes().startswith(b"\x89PNG")
