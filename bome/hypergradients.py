@@ -162,7 +162,7 @@ def hypergradcheck(
         point: (v, θ); by default the current one of the problem. θ is only where the inner solver starts from.
         hypergradient: v ↦ dF/dv, where it is known in closed form.
         solve_inner: (v, θ) ↦ θ*(v); by default L-BFGS and then Newton's method.
-        at: take the direction at (v, θ*(v)), or at the "point" as it is.
+        at: take the direction at (v, θ*(v)), or in one step at the "point" as it is.
         batches: one inner and one outer batch, where the losses need data.
         theta_lr: the step size of θ for methods that take it from the optimiser; by default α, and less
             where that diverges.
@@ -186,7 +186,7 @@ def hypergradcheck(
     where, first = "", exact
     errors: list[float] = []
     for doubled in _more_accurate(method):
-        found, place = probe.direction(doubled, start, theta)
+        found, place = probe.direction(doubled, start, theta, settle=at == "solution")
         direction = frame.T @ _flat(found)
         if not errors:
             first, where = direction, place
@@ -236,11 +236,13 @@ class _Probe:
         step = self._step(method, start, method.init(self.oracle, start), 0.0)
         return step.new_theta is None and step.info.lam is not None and step.info.q is not None
 
-    def direction(self, method: Method, start: Pair, solution: Leaves) -> tuple[Leaves, str]:
+    def direction(self, method: Method, start: Pair, solution: Leaves, settle: bool) -> tuple[Leaves, str]:
         """The v-direction in the sense of the module's docstring, and where it was taken."""
         if self.joint(method, start):
             return self._beside(method, start.v, solution), "beside θ*(v) with λ eliminated"
         rate = self.theta_lr if self.theta_lr is not None else float(getattr(method.inner_map, "lr", 0.1))
+        if not settle:
+            return self._step(method, start, method.init(self.oracle, start), rate).direction.v, "at the point given"
         for _ in range(10 if self.theta_lr is None else 1):
             try:
                 return self._settled(hold_schedule(method), start, rate)
@@ -261,19 +263,23 @@ class _Probe:
         return step
 
     def _settled(self, method: Method, start: Pair, rate: float) -> tuple[Leaves, str]:
-        """The v-direction once it has stopped changing, up to its length, while v is held."""
+        """The v-direction once it has stopped changing while v is held.
+
+        Only its length may still change if θ and what has the form of v or θ in the state do not: by a schedule.
+        """
         theta, state = start.theta, method.init(self.oracle, start)
         now: Leaves = ()
         far = 1e6 * (1 + max(float(x.abs().max()) for x in theta))
         for k in range(SETTLING):
+            before = theta, state
             step = self._step(method, Pair(start.v, theta), state, rate)
             last, now, state = now, step.direction.v, step.state
-            if last and _parallel(now, last):
-                return (last, "at θ*(v)") if k == 1 else (now, f"at θ*(v), after {k} steps to settle")
             if step.new_theta is not None:
                 theta = step.new_theta
             elif step.direction.theta:
                 theta = axpy(-rate, step.direction.theta, theta)
+            if last and (_close(now, last) or (_parallel(now, last) and _still(before, (theta, state), start))):
+                return (last, "at θ*(v)") if k == 1 else (now, f"at θ*(v), after {k} steps to settle")
             if any(float(x.abs().max()) > far for x in theta):
                 raise NonFiniteError(k, f"θ of {method.name} with v held", "give a smaller theta_lr")
         self.settled = False
@@ -415,13 +421,25 @@ def hold_schedule(method: Method) -> Method:
     return replace(method, schedule="constant", **steps)  # type: ignore[type-var]
 
 
-def _parallel(a: Leaves, b: Leaves) -> bool:
-    """Whether two directions agree up to their length, to rounding; never if one is 0."""
+def _close(a: Leaves, b: Leaves) -> bool:
+    """Whether they agree to rounding."""
     x, y = _flat(a), _flat(b)
-    sizes = float(x.norm()), float(y.norm())
-    if min(sizes) == 0:
-        return False
-    return float((x / sizes[0] - y / sizes[1]).norm()) <= 1e-13
+    return bool((x - y).norm() <= 1e-13 * torch.maximum(x.norm(), y.norm()))
+
+
+def _parallel(a: Leaves, b: Leaves) -> bool:
+    """Whether they agree to rounding but for their lengths; never if one is 0."""
+    sizes = [float(_flat(x).norm()) for x in (a, b)]
+    return min(sizes) > 0 and _close(scale(1 / sizes[0], a), scale(1 / sizes[1], b))
+
+
+def _still(before: tuple[Leaves, State], after: tuple[Leaves, State], start: Pair) -> bool:
+    """Whether θ, and the groups of the state that have the form of v or θ, have not changed."""
+    forms = [[x.shape for x in leaves] for leaves in start]
+    pairs = [(before[0], after[0])]
+    pairs += [(before[1][name], group) for name, group in after[1].items() if [x.shape for x in group] in forms]
+    zero = 1e-13 * (1 + float(_flat(start.theta).norm()))
+    return all(len(a) == len(b) and float((_flat(a) - _flat(b)).norm()) <= zero for a, b in pairs)
 
 
 def _frame(v: Leaves) -> Tensor:

@@ -280,7 +280,8 @@ class _Session:
             except (ValueError, KeyError) as error:
                 raise StorageError(f"the checkpoint is of another {name}: {error}") from error
         for scheduler, saved in zip(self.schedulers, state["schedulers"], strict=True):
-            scheduler.load_state_dict({**scheduler.state_dict(), **saved})
+            fresh = scheduler.state_dict()
+            scheduler.load_state_dict({**fresh, **_like(fresh, saved)})
         device = problem.theta.leaves[0].device
         stepper.state = {name: tuple(x.to(device) for x in leaves) for name, leaves in state["state"].items()}
         stepper.k = state["step"]
@@ -308,14 +309,14 @@ def _open(record: Record | None, session: _Session) -> History:
     """The history, after continuing from the newest checkpoint if that is wanted."""
     if record is None:
         return History()
-    record.folder.mkdir(parents=True, exist_ok=True)
-    history = History.open(record.folder / "metrics.jsonl")
     folder = record.folder / "checkpoints"
     found = checkpoint.load_latest(folder) if record.resume else None
     if found is not None:
         session.load(found.state)
     elif any("." not in path.name for path in folder.glob("step_*")):
         raise ProblemError(f"{folder} holds another run: continue it with resume=True, or choose another folder")
+    record.folder.mkdir(parents=True, exist_ok=True)
+    history = History.open(record.folder / "metrics.jsonl")
     history.truncate(session.stepper.k - 1)
     return history
 
@@ -346,6 +347,15 @@ def _signals(wanted: bool) -> Iterator[list[int]]:
 def _plain(state: dict[str, Any]) -> dict[str, Any]:
     """A scheduler's state without its functions, which the new one has already."""
     return {key: value for key, value in state.items() if not _holds_function(value)}
+
+
+def _like(fresh: Any, saved: Any) -> Any:
+    """The saved state of a scheduler with dicts of the kind the fresh one has: checkpoints make a `Counter` a dict."""
+    if isinstance(fresh, dict) and isinstance(saved, dict):
+        return type(fresh)({key: _like(fresh.get(key), value) for key, value in saved.items()})
+    if isinstance(fresh, list) and isinstance(saved, list) and len(fresh) == len(saved):
+        return [_like(*pair) for pair in zip(fresh, saved, strict=True)]
+    return saved
 
 
 def _holds_function(value: Any) -> bool:

@@ -88,7 +88,11 @@ class Stepper:
     @property
     def metric(self) -> Metric:
         """The current step size of each leaf, as the optimisers' parameter groups say."""
-        return Metric(tuple(self.v_scale * g["lr"] for g in self._groups_v), tuple(g["lr"] for g in self._groups_theta))
+        groups_v, groups_theta = self.outer_opt.param_groups, self.inner_opt.param_groups
+        return Metric(
+            tuple(self.v_scale * groups_v[i]["lr"] for i in self._groups_v),
+            tuple(groups_theta[i]["lr"] for i in self._groups_theta),
+        )
 
     def step(self, inner_batch: Any = None, outer_batch: Any = None) -> Info:
         """One outer step on one inner and one outer batch."""
@@ -234,13 +238,16 @@ def _default_optimiser(theta: Variable, method: Method) -> Optimizer:
     return SGD(theta.leaves, lr=lr)
 
 
-def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[dict[str, Any]]:
-    """The parameter group of each leaf; every leaf must be in the optimiser, and nothing else."""
+def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[int]:
+    """The number of the parameter group of each leaf; every leaf must be in the optimiser, and nothing else.
+
+    Numbers, since `load_state_dict` makes new groups.
+    """
     if not hasattr(optimiser, "param_groups"):
         raise ProblemError(f"{argument} must be an optimiser such as torch.optim.SGD, got {type(optimiser).__name__}")
     if isinstance(optimiser, LBFGS):
         raise ProblemError(f"{argument} cannot be LBFGS, which evaluates the loss itself: use SGD or Adam")
-    owners = {id(p): group for group in optimiser.param_groups for p in group["params"]}
+    owners = {id(p): number for number, group in enumerate(optimiser.param_groups) for p in group["params"]}
     for name, leaf in zip(variable.names, variable.leaves, strict=True):
         if id(leaf) not in owners:
             raise ProblemError(f"{name} is not among the parameters of {argument}: construct it over {variable.role}")

@@ -97,6 +97,8 @@ def run_check(check: MethodCheck, method: Method | type[Method] | Make) -> None:
         check(make)
     except AssertionError as error:
         raise AssertionError(f"{name} fails {check.__name__}: {error}") from None
+    except Exception as error:
+        raise AssertionError(f"{name} fails {check.__name__}: {type(error).__name__}: {error}") from error
 
 
 def maker(method: Method | type[Method] | Make) -> Make:

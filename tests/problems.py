@@ -33,7 +33,8 @@ class Dense(NamedTuple):
     @property
     def hypergradient(self) -> Tensor:
         """f_v − B H⁻¹ f_θ."""
-        return self.f_v - self.B @ torch.linalg.solve(self.H, self.f_theta)
+        z: Tensor = torch.linalg.solve(self.H, self.f_theta)
+        return self.f_v - self.B @ z
 
     def series(self, lr: float, terms: int) -> Tensor:
         """f_v − αB Σ_{i<K} (I − αH)^i f_θ."""
@@ -283,7 +284,7 @@ def bed(seed: int = 0, start: int = 0) -> Bed:
 
 
 class FiniteSum(NamedTuple):
-    """g_i = ½(θ − A_i v)ᵀH_i(θ − A_i v) and f_j = ½‖θ − a_j‖² + ½‖v − b_j‖²; a batch is (H, A, a, b), or rows of them."""
+    """g_i = ½(θ − A_i v)ᵀH_i(θ − A_i v) and f_j = ½‖θ − a_j‖² + ½‖v − b_j‖²; a batch is (H, A, a, b), or rows of it."""
 
     H: Tensor
     A: Tensor
@@ -313,11 +314,12 @@ def finite_sum(count: int = 12, spread: float = 0.3, seed: int = 0) -> FiniteSum
         data = getattr(batch, "data", batch)
         h, matrix = (x.reshape(-1, *x.shape[-2:]) for x in data[:2])
         r = theta - matrix @ v
-        return 0.5 * torch.einsum("ki,kij,kj->k", r, h, r).mean()
+        value: Tensor = 0.5 * (r * (h @ r[..., None])[..., 0]).sum(-1).mean()
+        return value
 
     def outer(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
         a, b = getattr(batch, "data", batch)[-2:]
-        each = (theta - a).square().sum(-1) + (v - b).square().sum(-1)
+        each: Tensor = (theta - a).square().sum(-1) + (v - b).square().sum(-1)
         return 0.5 * each.mean()
 
     v, theta = _draw((3,), (4,), seed=seed + 90)

@@ -54,7 +54,7 @@ ARROWS: dict[str, set[str]] = {
     "solve": RUNS | {"registry", "tasks"},
     "rundir": RUNS | {"", "registry", "solve", "tasks"},
     "testing": RUNS | {"hypergradients", "registry", "tasks"},
-    "experiments": RUNS | {"registry", "reports", "rundir", "solve", "tasks"},
+    "experiments": RUNS | {"", "registry", "reports", "rundir", "solve", "tasks"},
     "reports": {"", "checkpoint", "errors", "rundir"},
     "cli": RUNS | {"", "experiments", "registry", "reports", "rundir", "solve", "tasks"},
     "": RUNS | {"hypergradients", "registry", "solve", "tasks", "testing"},

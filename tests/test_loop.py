@@ -50,14 +50,14 @@ class Setup:
 
 
 def toy_with_momentum() -> Setup:
-    """Full batch, momentum for both, and schedulers of two kinds."""
+    """Full batch, momentum for both, schedulers of two kinds, and a multiplier that feels their step sizes."""
     problem = toy()
     outer_opt, inner_opt = (SGD(leaves, 0.05, momentum=0.9) for leaves in (problem.v.leaves, problem.theta.leaves))
     after = SequentialLR(
         inner_opt, [CosineAnnealingLR(inner_opt, 20), MultiStepLR(inner_opt, [5, 15], 0.3)], milestones=[20]
     )
     falling = LambdaLR(outer_opt, lambda k: (k + 1) ** -0.5)
-    return Setup(problem, bome(3), outer_opt, inner_opt, [falling, after], Data())
+    return Setup(problem, bome(3, geometry="steps"), outer_opt, inner_opt, [falling, after], Data())
 
 
 def _weighted(w: Tensor, net: Any, batch: Any) -> Tensor:
@@ -175,14 +175,17 @@ LOST: dict[str, tuple[str, Callable[[Setup], Any]]] = {
     "generators": ("minibatches", lambda s: {"random": None}),
     "running statistics": ("minibatches", lambda s: {"buffers": s.problem.buffers}),
     "inner optimiser": ("minibatches", lambda s: {"inner_opt": s.inner_opt.state_dict()}),
-    "schedulers": ("minibatches", lambda s: {"schedulers": [x.state_dict() | {"lr_lambdas": [None]} for x in s.schedulers]}),
+    "schedulers": (
+        "minibatches",
+        lambda s: {"schedulers": [x.state_dict() | {"lr_lambdas": [None]} for x in s.schedulers]},
+    ),
     "v": ("minibatches", lambda s: {"v": list(s.problem.point.v)}),
     "theta": ("minibatches", lambda s: {"theta": list(s.problem.point.theta)}),
     "outer optimiser": ("toy", lambda s: {"outer_opt": s.outer_opt.state_dict()}),
     "steps without constraint": ("toy", lambda s: {"inactive": None}),
     "counts": ("toy", lambda s: {"counts": {}}),
     "shuffling of a loader": ("loader", lambda s: {"data": s.data.state_dict()}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("lost", LOST)
@@ -355,7 +358,7 @@ def _resident() -> int:
 
 def _live_tensors() -> int:
     gc.collect()
-    return sum(isinstance(x, Tensor) for x in gc.get_objects())
+    return sum(issubclass(type(x), Tensor) for x in gc.get_objects())
 
 
 @pytest.mark.parametrize("name", NAMES)

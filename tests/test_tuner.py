@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -13,15 +13,19 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam
 
-from bome import BOME, GradientDescent, Problem, Stepper
+from bome import BOME, Batches, GradientDescent, Problem, Stepper
+from bome._typing import State
+from bome.barrier import Metric
 from bome.errors import ProblemError
 from bome.loop import Record, Result, run
-from bome.methods.bsg1 import BSG1
+from bome.methods.base import Info, Method, Step
+from bome.oracles import Oracle
 from bome.projections import box
 from bome.registry import plan
 from bome.solve import solve
 from bome.stopping import MaxSteps
-from bome.trees import dot
+from bome.tasks import quadratic_instance
+from bome.trees import Pair, dot
 from bome.tuner import Scale, Seen, Tuner, TunerRules, steps_after
 
 RULES = TunerRules()
@@ -34,9 +38,9 @@ def _seen(agreement: float, part_v: float = 1.0, part_theta: float = 1.0, moved:
 
 class TestScale:
     def test_the_balance_of_the_two_parts_is_restored_when_steps_turn_back(self) -> None:
-        """v has four times the part of θ: √(1/4) = 1/2 of the scale; the parts then differ by (1/2)·4 = 2, and so on."""
+        """The factor is √(part of θ / part of v): 1/2 for 1/4, 3/2 for 9/4."""
         assert Scale(8.0).after(_seen(-1.0, part_v=4.0), RULES).value == 4.0
-        assert Scale(8.0).after(_seen(-1.0, part_v=2.0), RULES).value == 8 / math.sqrt(2)
+        assert Scale(8.0).after(_seen(-1.0, part_v=2.0), RULES).value == pytest.approx(8 / math.sqrt(2))
         assert Scale(8.0).after(_seen(-1.0, part_theta=2.25), RULES).value == 12.0
         assert Scale(8.0).after(_seen(-1.0), RULES).value == 8.0
 
@@ -175,14 +179,21 @@ class TestMeasurements:
         assert stepper.direction is None
 
 
+@dataclass(frozen=True)
+class Plain(Method):
+    """Follows ∇f, without a look-ahead."""
+
+    name: ClassVar[str] = "plain"
+
+    def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
+        f = oracle.outer(*point, batches.outer[0])
+        return Step(f.grad, state, Info(f.value))
+
+
 class TestRefusals:
     def test_methods_without_an_inner_map(self) -> None:
-        class NoMap(BSG1):
-            inner = None  # type: ignore[assignment]
-
         problem = toy()
-        stepper = _stepper(problem)
-        object.__setattr__(stepper.method, "inner", None)
+        stepper = Stepper(problem, Plain(), SGD(problem.v.leaves, 0.1), SGD(problem.theta.leaves, 0.1))
         with pytest.raises(ProblemError, match="no inner map"):
             Tuner().attach(stepper)
 
@@ -213,49 +224,50 @@ def _solved(task: str, method: str, seed: int = 0, rules: TunerRules = RULES, **
 class TestGoals:
     @pytest.mark.parametrize("outer_lr", [5e-5, 5.0])
     def test_coreset(self, outer_lr: float) -> None:
-        default, _ = _solved("coreset", "bome", steps=500)
-        untuned, _ = _solved("coreset", "bome", steps=500, outer_lr=outer_lr)
+        """After 500 steps the default settings are 0.185 away; untuned, these step sizes are 1.97 and 0.9 away."""
         tuned, result = _solved("coreset", "bome:auto", rules=QUICK, steps=500, outer_lr=outer_lr)
-        assert tuned < 1.25 * default
-        assert tuned < untuned / 4
-        assert result.tuned["inner_steps"] == 20
-        assert 0.01 < outer_lr * result.tuned["outer_scale"] < 0.1
+        assert tuned < 0.185
+        assert 0.02 < outer_lr * result.tuned["outer_scale"] < 0.1
 
     @pytest.mark.parametrize("outer_lr", [5e-4, 50.0])
     @pytest.mark.parametrize("inner_steps", [1, 10])
     def test_lls(self, outer_lr: float, inner_steps: int) -> None:
-        tuned, _ = _solved("lls", "bome:auto", steps=400, outer_lr=outer_lr, inner_steps=inner_steps)
+        tuned, _ = _solved("lls", "bome:auto", rules=QUICK, steps=200, outer_lr=outer_lr, inner_steps=inner_steps)
         assert tuned < 1e-6
 
-    @pytest.mark.parametrize("factor", [1e-2, 1, 100])
-    def test_minimax(self, factor: float) -> None:
-        default, _ = _solved("minimax", "bome")
-        tuned, _ = _solved("minimax", "bome:auto", outer_lr=0.05 * factor)
-        assert tuned < default
+    @pytest.mark.parametrize("outer_lr", [5e-4, 0.05, 5.0])
+    def test_minimax(self, outer_lr: float) -> None:
+        """The default settings end at v = 0.0492."""
+        tuned, _ = _solved("minimax", "bome:auto", outer_lr=outer_lr)
+        assert tuned < 0.0492
 
-    @pytest.mark.parametrize("seed", [0, 1, 2])
-    def test_quadratic_gets_nearer_than_a_finite_number_of_inner_steps_allows(self, seed: int) -> None:
-        default, _ = _solved("quadratic", "bome", seed, steps=500)
-        for factor in (1e-3, 100):
-            tuned, _ = _solved("quadratic", "bome:auto", seed, replace(QUICK, max_steps=40), steps=500,
-                               outer_lr=0.2 * factor)  # fmt: skip
-            assert tuned < default
+    @pytest.mark.parametrize(
+        ("seed", "outer_lr", "steps"), [(0, 20.0, 200), (1, 20.0, 200), (2, 20.0, 200), (2, 2e-4, 400)]
+    )
+    def test_quadratic_gets_nearer_than_the_usual_number_of_inner_steps_allows(
+        self, seed: int, outer_lr: float, steps: int
+    ) -> None:
+        """With the default T = 10 and α = 0.2 the run settles at `fixed_point(10, 0.2)`."""
+        instance = quadratic_instance(seed=seed)
+        pairs = zip(instance.fixed_point(10, 0.2), instance.solution(), strict=True)
+        default = math.sqrt(sum(float((x - y).square().sum()) for x, y in pairs))
+        tuned, result = _solved("quadratic", "bome:auto", seed, QUICK, steps=steps, outer_lr=outer_lr)
+        assert tuned < 0.85 * default
+        assert result.tuned["inner_steps"] == 20
 
-    def test_sine(self) -> None:
-        """Within the error of a look-ahead whose second half brings less than a hundredth."""
-        for outer_lr in (5e-4, 0.5):
-            _, result = _solved("sine", "bome:auto", steps=300, outer_lr=outer_lr)
-            assert result.tuned["inner_steps"] < 50
-            assert result.f == pytest.approx(0.338, abs=0.02)
+    @pytest.mark.parametrize("outer_lr", [5e-4, 0.5])
+    def test_sine_needs_fewer_inner_steps(self, outer_lr: float) -> None:
+        tuned, result = _solved("sine", "bome:auto", steps=150, outer_lr=outer_lr)
+        assert tuned < 1e-3
+        assert result.tuned["inner_steps"] == 25
 
-    def test_hyper_cleaning(self) -> None:
-        """As accurate as with the best of a grid of outer step sizes, from three very different ones."""
-        grid = [_cleaned(lr, None) for lr in (1.0, 100.0, 10000.0)]
-        for lr in (0.1, 1e5):
-            assert _cleaned(lr, Tuner(QUICK)) >= max(grid) - 0.02
+    @pytest.mark.parametrize("outer_lr", [10.0, 1e5])
+    def test_hyper_cleaning(self, outer_lr: float) -> None:
+        """Nearly as accurate as with outer_lr = 100, the best of 1, 10, 100, 1000 and 10000 (0.983 correct)."""
+        assert _cleaned(outer_lr, Tuner(QUICK)) > 0.97
 
 
-def _cleaned(outer_lr: float, tuner: Tuner | None, steps: int = 200) -> float:
+def _cleaned(outer_lr: float, tuner: Tuner | None, steps: int = 80) -> float:
     """Test accuracy of softmax regression on blobs with half of the training labels drawn anew, weighed by v."""
     generator = torch.Generator().manual_seed(0)
     centres = 0.6 * torch.randn(10, 64, generator=generator)

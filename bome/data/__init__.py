@@ -1,5 +1,5 @@
 """Data: streams of batches with a state that can be saved."""
 
-from bome.data.streams import Batch, Constant, Data, Loader, Minibatches, Stream
+from bome.data.streams import Batch, Constant, Data, FixedBatches, Loader, Minibatches, Stream
 
-__all__ = ["Batch", "Constant", "Data", "Loader", "Minibatches", "Stream"]
+__all__ = ["Batch", "Constant", "Data", "FixedBatches", "Loader", "Minibatches", "Stream"]

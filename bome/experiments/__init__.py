@@ -1,10 +1,12 @@
 """The experiments of the paper, one file each."""
 
 from bome.experiments.base import Experiment
+from bome.experiments.theory import THEORY
 from bome.experiments.toys import TOYS
 
 EXPERIMENTS: dict[str, Experiment] = {
     "toys": TOYS,
+    "theory": THEORY,
 }
 """Every experiment by its name on the command line."""
 

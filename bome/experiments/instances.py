@@ -46,6 +46,9 @@ FLAT, WAVE = 0.25, 0.75
 COUPLING = math.sqrt(0.5)
 """‖A‖."""
 
+SMOOTHNESS = 1.5
+"""L of g in (v, θ) for both families: (1 + ‖A‖²) max ψ'', where max ψ'' = 1."""
+
 CHUNK = 250
 """Steps whose points are kept before they are measured together."""
 
@@ -132,13 +135,15 @@ class Residuals(Bed):
     def outer(self, v: Tensor, theta: Tensor, batch: Any) -> Tensor:
         """½‖θ − a‖² + ½‖v − b‖²."""
         *_, a, b = batch
-        return 0.5 * ((theta - a).square().sum() + (v - b).square().sum())
+        f: Tensor = 0.5 * ((theta - a).square().sum() + (v - b).square().sum())
+        return f
 
     def inner(self, v: Tensor, theta: Tensor, batch: Any) -> Tensor:
         """ψ(θ − Av), up to a constant."""
         matrix, h, w, *_ = batch
         r = theta - _times(matrix, v)
-        return (0.5 * h * r * r - w * torch.cos(r)).sum()
+        g: Tensor = (0.5 * h * r * r - w * torch.cos(r)).sum()
+        return g
 
     def outer_value(self, v: Tensor, theta: Tensor) -> Tensor:
         """½‖θ − a‖² + ½‖v − b‖²."""
@@ -170,12 +175,13 @@ class Residuals(Bed):
 
     def smoothness(self) -> Tensor:
         """(1 + ‖A‖²) max ψ''."""
-        return (1 + torch.linalg.matrix_norm(self.A, 2).square()) * (self.h + self.w).amax(-1)
+        coupling: Tensor = torch.linalg.matrix_norm(self.A, 2)
+        return (1 + coupling.square()) * (self.h + self.w).amax(-1)
 
     def distance(self, v: Tensor, theta: Tensor) -> Tensor:
         """From v*, where (AᵀA + I)v* = Aᵀa + b."""
         left = torch.eye(self.b.shape[-1], dtype=self.b.dtype) + self.A.mT @ self.A
-        return (v - torch.linalg.solve(left, self.b + _times(self.A.mT, self.a))).norm(dim=-1)
+        return _norm(v - torch.linalg.solve(left, self.b + _times(self.A.mT, self.a)))
 
     def pl(self) -> Tensor:
         """κ of each run, the largest with ‖∇_θ g‖² ≥ κ q; for w > 0 by looking at a fine grid."""
@@ -231,7 +237,7 @@ class Sines(Bed):
     def distance(self, v: Tensor, theta: Tensor) -> Tensor:
         """From the best v of the basin: the mean of a and the C_i − a, C_i being the troughs of the phases."""
         c = trough(v + theta - SINE_C)
-        return (v - (SINE_A + (c - SINE_A).sum(-1, keepdim=True)) / (1 + c.shape[-1])).norm(dim=-1)
+        return _norm(v - (SINE_A + (c - SINE_A).sum(-1, keepdim=True)) / (1 + c.shape[-1]))
 
     def data(self) -> Any:
         """None: all runs are of one problem."""
@@ -377,7 +383,7 @@ def drive(bed: Bed, start: Start, rates: Tensor, spec: Spec, steps: int, compile
             points.append(torch.cat([v, theta], dim=-1).detach())
         path = torch.stack(points)
         taken = torch.from_numpy(factors)[:, None, None] * rates[:, None]
-        v_path, theta_path = path.split([v.shape[-1], theta.shape[-1]], dim=-1)
+        v_path, theta_path = torch.tensor_split(path, (v.shape[-1],), dim=-1)
         after = Start(v_path[1:], theta_path[1:])
         yield Stretch(ks, v_path[:-1], theta_path[:-1], after, (path[:-1] - path[1:]) / taken)
 
@@ -391,7 +397,8 @@ def measure(bed: Bed, part: Stretch, spec: Spec) -> dict[str, Tensor]:
         q: q, or q◇.
         distance: ‖v − v*‖.
         lam: λ_k.
-        slack: (⟨∇q̂, δ⟩ − η‖∇q̂‖²) / (‖∇q̂‖‖δ‖ + η‖∇q̂‖²) for the δ of the move that was made.
+        slack: (⟨∇q̂, δ⟩ − η‖∇q̂‖²) / (‖∇q̂‖(‖∇f‖ + η‖∇q̂‖)) for the δ of the move that was made: relative to the terms it
+            is the difference of, ⟨∇q̂, ∇f⟩ + λ‖∇q̂‖² − η‖∇q̂‖².
         error: ‖∇q − ∇q̂‖.
         error_bound: L‖θ^(T) − θ*‖.
         residual: ‖∇f + ∇(∇_θ g)ω‖ with ω = λ_k(θ_k − θ^(T)), which Proposition 1 says goes to 0.
@@ -414,10 +421,10 @@ def measure(bed: Bed, part: Stretch, spec: Spec) -> dict[str, Tensor]:
         "q": q,
         "distance": bed.distance(v, theta),
         "lam": lam,
-        "slack": _ratio(_dot(guess, part.delta) - barrier, guess.norm(dim=-1) * part.delta.norm(dim=-1) + barrier),
-        "error": (dq - guess).norm(dim=-1),
-        "error_bound": bed.smoothness() * (ahead - end).norm(dim=-1),
-        "residual": (df + torch.cat(bed.products(v, theta, omega), dim=-1)).norm(dim=-1),
+        "slack": _ratio(_dot(guess, part.delta) - barrier, _norm(guess) * _norm(df) + barrier),
+        "error": _norm(dq - guess),
+        "error_bound": bed.smoothness() * _norm(ahead - end),
+        "residual": _norm(df + torch.cat(bed.products(v, theta, omega), dim=-1)),
         "jumped": (bed.basin(v, theta) != bed.basin(*part.after)).any(-1).double(),
     }
 
@@ -525,7 +532,7 @@ class Fit(NamedTuple):
 
     mean: float
     se: float
-    count: int
+    n: int
 
     def __str__(self) -> str:
         return f"{self.mean:.2f} ± {self.se:.2f}"
@@ -553,6 +560,10 @@ def _times(matrix: Tensor, x: Tensor) -> Tensor:
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum(-1)
+
+
+def _norm(x: Tensor) -> Tensor:
+    return _dot(x, x).sqrt()
 
 
 def _ratio(x: Tensor, y: Tensor) -> Tensor:

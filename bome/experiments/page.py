@@ -57,10 +57,9 @@ def prepare(folder: Path, name: str, preset: Preset) -> None:
 def read_experiment(folder: Path) -> tuple[str, Preset]:
     """Which experiment a folder holds, and its preset."""
     found = _load(folder / EXPERIMENT)
-    name, preset = (found.get(key) if isinstance(found, dict) else None for key in ("experiment", "preset"))
-    if not isinstance(name, str) or preset not in get_args(Preset):
+    if not isinstance(found, dict) or found.get("preset") not in get_args(Preset):
         raise StorageError(f"{folder / EXPERIMENT} is damaged: it does not name an experiment")
-    return name, preset
+    return str(found.get("experiment")), found["preset"]
 
 
 def is_experiment(folder: Path) -> bool:
@@ -110,7 +109,7 @@ def write_page(folder: Path) -> Path:
         about=findings.about,
         command=command(name, preset),
         counts=counts(findings.claims),
-        claims=[{**asdict(claim), "word": WORDS[claim.holds][0], "kind": WORDS[claim.holds][1]} for claim in findings.claims],
+        claims=[_judged(claim) for claim in findings.claims],
         sections=[
             {"title": s.title, "about": s.about, "figures": [{**figure(d), "wide": _is_wide(d)} for d in s.figures]}
             for s in findings.sections
@@ -164,6 +163,11 @@ def _markdown(name: str, preset: str, findings: Findings) -> str:
             ]
     lines += ["", "## Notes", ""] + [f"- {note}" for note in findings.notes]
     return "\n".join(lines) + "\n"
+
+
+def _judged(claim: Claim) -> dict[str, Any]:
+    word, kind = WORDS[claim.holds]
+    return {**asdict(claim), "word": word, "kind": kind}
 
 
 def _cell(text: str) -> str:

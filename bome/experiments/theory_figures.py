@@ -1,4 +1,4 @@
-"""The figures of the theory experiment: measured values with standard errors, fitted slopes, and the bounds as dashes."""
+"""The figures of the theory experiment: measured values with standard errors, fitted slopes, bounds as dashes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -82,7 +82,7 @@ def inner_decay(curves: Mapping[str, Array], bounds: Mapping[str, float]) -> Fig
     """q(v, θ^(t)) / q(v, θ) over t on a half-logarithmic scale; a panel for each family."""
     figure, all_axes = _panels(len(curves))
     for axes, (family, values) in zip(all_axes, curves.items(), strict=True):
-        t = np.arange(len(values))
+        t = np.arange(float(len(values)))
         shown = np.where(values > 1e-14, values, np.nan)
         axes.plot(t, shown, color=COLOUR[family], linewidth=0.9, alpha=0.6)
         axes.plot([], [], color=COLOUR[family], label="one line for each instance")
@@ -107,20 +107,19 @@ def inner_steps(panels: Sequence[tuple[str, Array, Sequence[Line], float, str]])
 
 
 def outer_decay(
-    k: Array, curves: Mapping[str, Array], floors: Mapping[str, float], products: Array, rates: Mapping[str, Array], pl: float
+    k: Array, curves: Mapping[str, tuple[Array, float]], products: Array, rates: Mapping[str, Array], pl: float
 ) -> Figure:
-    """q_k over ηξk for some settings, and the fitted rate over ξη."""
+    """q_k with its floor for some settings, and the fitted rates over ξη."""
     figure, (left, right) = _panels(2)
-    for i, (label, values) in enumerate(curves.items()):
+    for i, (label, (values, floor)) in enumerate(curves.items()):
         left.plot(k, values, color=COLOURS[i % len(COLOURS)], label=label)
-        left.axhline(floors[label], color=COLOURS[i % len(COLOURS)], linewidth=0.8, linestyle=":")
+        left.axhline(floor, color=COLOURS[i % len(COLOURS)], linewidth=0.8, linestyle=":")
     left.set(yscale="log", xlabel="outer step $k$", ylabel="$q_k$ (mean over instances)", title="quadratic")
     left.legend(fontsize=8.5)
     for family, values in rates.items():
-        _points(right, products, Line(family, COLOUR[family], values))
-    order = np.sort(products)
-    _guide(right, order, -np.log(1 - order * pl / 4), r"bound $-\log(1-\xi\eta\kappa/4)$, quadratic")
-    right.plot(order, order * pl, color=GREY, linestyle=":", linewidth=1.4, label=r"$\xi\eta\kappa$, quadratic")
+        _points(right, products, Line(family, COLOUR[family], values), joined=False)
+    _guide(right, products, -np.log(1 - products * pl / 4), r"bound $-\log(1-\xi\eta\kappa/4)$, quadratic")
+    right.plot(products, products * pl, color=GREY, linestyle=":", linewidth=1.4, label=r"$\xi\eta\kappa$, quadratic")
     right.set(xscale="log", yscale="log", xlabel=r"$\xi\eta$", ylabel="fitted rate of decay of $q_k$")
     right.legend(fontsize=8.5)
     return figure
@@ -133,7 +132,9 @@ def gradient_error(pairs: Mapping[str, tuple[Array, Array]]) -> Figure:
     for i, (label, (bound, error)) in enumerate(pairs.items()):
         seen = (bound > 1e-10) & (error > 1e-12)
         low, high = min(low, bound[seen].min()), max(high, bound[seen].max())
-        axes.plot(bound[seen], error[seen], ".", color=COLOURS[i % len(COLOURS)], markersize=3, alpha=0.5, rasterized=False)
+        axes.plot(
+            bound[seen], error[seen], ".", color=COLOURS[i % len(COLOURS)], markersize=3, alpha=0.5, rasterized=False
+        )
         axes.plot([], [], "o", color=COLOURS[i % len(COLOURS)], label=label)
     _guide(axes, np.array([low, high]), np.array([low, high]), "bound")
     axes.set(xscale="log", yscale="log", xlabel=r"$L\,\|\theta^{(T)}-\theta^*\|$")
@@ -166,11 +167,15 @@ def along(k: Array, panels: Sequence[tuple[str, Mapping[str, Array], float, str]
 def by_basin(local: Array, found: Array, labels: Sequence[str]) -> Figure:
     """f at the end of each run against the best f of its basin."""
     figure, (axes,) = _panels(1)
-    order = sorted(set(labels), key=lambda label: min(x for x, each in zip(local, labels, strict=True) if each == label))
+    order = sorted(
+        set(labels), key=lambda label: min(x for x, each in zip(local, labels, strict=True) if each == label)
+    )
     for i, label in enumerate(order):
         mine = np.array([each == label for each in labels])
         colour = COLOURS[i % len(COLOURS)]
-        axes.plot(local[mine], found[mine], MARKS[i % len(MARKS)], color=colour, label=f"{label}: {mine.sum()}", markersize=6)
+        axes.plot(
+            local[mine], found[mine], MARKS[i % len(MARKS)], color=colour, label=f"{label}: {mine.sum()}", markersize=6
+        )
     ends = np.array([local.min() * 0.8, local.max() * 1.25])
     _guide(axes, ends, ends, "the two are equal")
     axes.set(xscale="log", yscale="log", xlabel="least $f$ on the minima of the basin", ylabel="$f$ at the last step")
@@ -183,12 +188,13 @@ def _panels(columns: int) -> tuple[Figure, list[Axes]]:
     return figure, [*figure.subplots(1, columns, squeeze=False).flat]
 
 
-def _points(axes: Axes, x: Array, line: Line, word: str = "slope") -> None:
+def _points(axes: Axes, x: Array, line: Line, word: str = "slope", *, joined: bool = True) -> None:
     mean = line.y.mean(1)
     error = line.y.std(1, ddof=1) / np.sqrt(line.y.shape[1])
     label = line.label if line.fit is None else f"{line.label}: {word} {line.fit}"
     low = np.minimum(error, 0.95 * mean)
-    style: Any = {"color": line.colour, "marker": line.mark, "markersize": 5, "capsize": 3, "linewidth": 1.3}
+    style: Any = {"color": line.colour, "marker": line.mark, "markersize": 5, "capsize": 3, "elinewidth": 1.2}
+    style["linewidth"] = 1.3 if joined else 0
     axes.errorbar(x, mean, [low, error], label=label, markerfacecolor=line.colour if line.filled else "white", **style)
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from bome.checkpoint import write_atomic
 from bome.experiments.base import Preset, Report
 from bome.experiments.instances import (
+    SMOOTHNESS,
     Bed,
     Checks,
     Residuals,
@@ -31,7 +33,7 @@ from bome.experiments.instances import (
 )
 from bome.experiments.trials import PARTS, _quiet
 
-LONG, ALPHA = 12, 2 / 3
+LONG, ALPHA = 12, 1 / SMOOTHNESS
 """T and α = 1/L where T should not matter; T is at least the constant c of Theorem 1 for the quadratic family."""
 
 SHORT_ALPHA = 0.3
@@ -39,6 +41,9 @@ SHORT_ALPHA = 0.3
 
 SINE_T, SINE_ALPHA = 20, 1 / 3
 """T and α = 1/L for the sine problem."""
+
+RIDGE = 0.01
+"""ξ at which starts of the sine problem are run with twice as many inner steps."""
 
 ETA = 0.5
 
@@ -51,7 +56,7 @@ class Setting(NamedTuple):
 
     Attributes:
         use: "rate" for the sweep over ξ, "quarter" and "third" for the two schedules, "fixed" for the sweep over T,
-            "outer" for the decay of q, "decay" for decreasing steps.
+            "outer" for the decay of q, "decay" for decreasing steps, "ridge" for more inner steps between basins.
         rate: ξ.
         steps: K.
         gap: q_0; it does not matter for the sine problem.
@@ -135,7 +140,9 @@ def sweeps(preset: Preset) -> list[Sweep]:
     rates = [Setting("rate", rate, round(20 / rate), 1.0) for rate in size.rates]
     halves = [Setting("quarter", k**-0.5, k, 1.0) for k in size.counts]
     thirds = [Setting("third", k ** (-2 / 3), k, k ** (-1 / 3)) for k in size.counts]  # q_0 = 1/(ξK)
-    floors = Sweep("floors", "residual", inner_steps=LONG, inner_lr=ALPHA, settings=(*rates, *halves, *thirds), **common)
+    floors = Sweep(
+        "floors", "residual", inner_steps=LONG, inner_lr=ALPHA, settings=(*rates, *halves, *thirds), **common
+    )
     fixed = Setting("fixed", size.fixed, round(15 / size.fixed), 1.0)
     grown = [s for s in halves if s.steps <= fixed.steps]
     by_t = [
@@ -150,12 +157,17 @@ def sweeps(preset: Preset) -> list[Sweep]:
     ]  # fmt: skip
     decreasing = Sweep(
         "decreasing", "residual", inner_steps=LONG, inner_lr=ALPHA, decay=True,
-        settings=(Setting("decay", 0.5, size.counts[-1], 1.0),), curves=("residual", "lam", "kkt", "distance"), **common,
+        settings=(Setting("decay", 0.5, size.counts[-2], 1.0),), curves=("residual", "lam", "kkt", "distance"),
+        **common,
     )  # fmt: skip
     basins = Sweep(
         "basins", "sine", size.starts, SINE_T, SINE_ALPHA, tuple(halves), curves=("kkt",), compiled=preset != "smoke"
     )
-    return [floors, basins, decreasing, *outer, *by_t]
+    ridge = Sweep(
+        "ridge", "sine", size.starts, 2 * SINE_T, SINE_ALPHA, (Setting("ridge", RIDGE, size.ridge, 0.0),),
+        compiled=preset != "smoke",
+    )  # fmt: skip
+    return [floors, basins, ridge, decreasing, *outer, *by_t]
 
 
 class _Size(NamedTuple):
@@ -167,16 +179,17 @@ class _Size(NamedTuple):
     fixed: float
     etas: tuple[float, ...]
     outer: tuple[float, ...]
+    ridge: int
 
 
-_SMOKE = _Size(2, 4, (0.2, 0.1), (30, 100), (1, 3), 0.15, (0.5, 1.0), (0.2, 0.4))
+_SMOKE = _Size(2, 4, (0.4, 0.2), (20, 60), (1, 3), 0.25, (0.5, 1.0), (0.4, 0.6), 20)
 _QUICK = _Size(
-    8, 24, (0.2, 0.1, 0.05, 0.02, 0.01, 0.005), (100, 300, 1000, 3000, 10000), (1, 2, 3, 4, 6, 8, 12, 16), 0.005,
-    (0.25, 0.5, 1.0), (0.02, 0.05, 0.1),
+    8, 24, (0.2, 0.1, 0.05, 0.02, 0.01, 0.005), (100, 300, 1000, 3000, 10000), (1, 2, 4, 6, 8, 12), 0.005,
+    (0.25, 0.5, 1.0), (0.02, 0.05, 0.1), 2000,
 )  # fmt: skip
 _PAPER = _Size(
     20, 100, (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001), (100, 300, 1000, 3000, 10000, 30000, 100000),
-    (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20), 0.001, (0.1, 0.25, 0.5, 1.0, 2.0), (0.01, 0.02, 0.05, 0.1),
+    (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20), 0.001, (0.1, 0.25, 0.5, 1.0, 2.0), (0.01, 0.02, 0.05, 0.1), 3000,
 )  # fmt: skip
 
 
@@ -260,9 +273,17 @@ def _each(made: Sequence[Sweep], workers: int) -> Iterator[tuple[Sweep, Outcome]
         for sweep in made:
             yield _both(sweep)
         return
-    # Spawned, since forking a process that has threads may hang; the end of the block ends the workers.
-    with multiprocessing.get_context("spawn").Pool(min(workers, len(made)), _quiet) as pool:
-        yield from pool.imap_unordered(_both, made)
+    # Spawned, since forking a process that has threads may hang.
+    context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
+    with ProcessPoolExecutor(min(workers, len(made)), context, _quiet) as pool:
+        try:
+            for task in as_completed([pool.submit(_both, sweep) for sweep in made]):
+                yield task.result()
+        except BaseException:  # an interruption does not wait for the sweeps that are under way
+            for worker in multiprocessing.active_children():
+                if worker not in others:
+                    worker.terminate()
+            raise
 
 
 def _both(sweep: Sweep) -> tuple[Sweep, Outcome]:
@@ -304,6 +325,6 @@ def _read(folder: Path, sweep: Sweep) -> Outcome | None:
         return None
 
 
-def inner_rate(lr: float, smoothness: float, pl: float) -> float:
-    """b₁ = −log(1 − (α − Lα²/2)κ), by which q falls in each inner step (the paper's list has the wrong sign)."""
-    return -math.log(1 - (lr - smoothness * lr * lr / 2) * pl)
+def inner_rate(lr: float, pl: float) -> float:
+    """b₁ = −log(1 − (α − Lα²/2)κ), by which log q falls in each inner step (the paper's list has the wrong sign)."""
+    return -math.log(1 - (lr - SMOOTHNESS * lr * lr / 2) * pl)

@@ -15,8 +15,8 @@ Outcomes = Mapping[str, Outcome]
 NEAR = {"coreset": 0.05, "minimax": 0.1, "lls": 0.01}
 """At most how far from the optimum a run ends that has reached it."""
 
-A1, A2, A3 = "appendix, coreset", "appendix, minimax", "appendix, LLS"
-SEEN = "section Observations"
+A1, A2, A3 = "appendix A.1", "appendix A.2", "appendix A.3"
+GAME, SEEN = "Toy Mini-Max Game", "Observations"
 CODE = "the authors' code"
 
 LABELS = {"bome": "BOME", "bsg1": "BSG-1", "bvfsm": "BVFSM", "penalty": "Penalty"}
@@ -50,8 +50,8 @@ def _coreset(outcomes: Outcomes) -> Iterable[Claim]:
         for label, form in (
             ("code", "published"),
             ("rescaled", "published"),
-            ("paper", "published"),
             ("code", "default"),
+            ("paper", "default"),
         ):
             outcome = outcomes[f"coreset-{label}-{method}-{form}"]
             away = [trace.distance[-1] for trace in outcome.values()]
@@ -60,7 +60,7 @@ def _coreset(outcomes: Outcomes) -> Iterable[Claim]:
                 f"{LABELS[method]} converges to a non-optimal point",
                 A1,
                 f"{label}, {form}",
-                f"ends {_range(away)} from θ*, at ({last.theta[-1][0]:.3f}, {last.theta[-1][1]:.3f}) from the first start"
+                f"ends {_range(away)} from θ*, at {_point(last.theta[-1])} from the first start"
                 + (", diverged" if any(trace.diverged for trace in outcome.values()) else ""),
                 min(away) > NEAR["coreset"],
             )
@@ -84,7 +84,7 @@ def _minimax(outcomes: Outcomes) -> Iterable[Claim]:
         held = " (held by the box)" if variant == "code" else f"; theory {first * 1.0025 ** (trace.steps[-1] / 2):.3g}"
         yield Claim(
             "Gradient descent-ascent diverges",
-            "section Toy Mini-Max Game",
+            GAME,
             variant,
             f"‖(v, θ)‖ from {first:.3g} to {last:.3g} in {trace.steps[-1]:,} steps{held}",
             last > 1.5 * first,
@@ -93,7 +93,7 @@ def _minimax(outcomes: Outcomes) -> Iterable[Claim]:
         trace = outcomes[f"minimax-{variant}-bome-{form}"]["a"]
         yield Claim(
             "BOME works on the minimax problem",
-            "section Toy Mini-Max Game",
+            GAME,
             f"{variant}, {form}",
             f"‖(v, θ)‖ = {radius(trace)[-1]:.2g} after {trace.steps[-1]:,} steps",
             radius(trace)[-1] <= NEAR["minimax"],
@@ -102,7 +102,7 @@ def _minimax(outcomes: Outcomes) -> Iterable[Claim]:
         trace = outcomes[f"minimax-paper-ogda-{form}"]["a"]
         yield Claim(
             "Optimistic gradient descent is a standard alternative",
-            "section Toy Mini-Max Game",
+            GAME,
             f"paper, {form}",
             f"‖(v, θ)‖ = {radius(trace)[-1]:.2g} after {trace.steps[-1]:,} steps",
             radius(trace)[-1] <= radius(trace)[0] / 10,
@@ -112,7 +112,7 @@ def _minimax(outcomes: Outcomes) -> Iterable[Claim]:
             trace = outcomes[f"minimax-{variant}-{method}-{form}"]["a"]
             yield Claim(
                 f"{LABELS[method]} fails on the minimax problem",
-                "section Toy Mini-Max Game",
+                GAME,
                 f"{variant}, {form}",
                 f"ends at v = {trace.v[-1][0]:.3g}, θ = {trace.theta[-1][0]:.3g}"
                 + (", diverged" if trace.diverged else ""),
@@ -139,7 +139,7 @@ def _step_sizes(outcomes: Outcomes) -> Iterable[Claim]:
             f"Step sizes make no significant difference to {LABELS[method]} on the minimax problem",
             A2,
             "code, published",
-            "‖(v, θ)‖ after 1,000 steps " + _each({f"ξ={lr:g}": end for lr, end in ends.items()}),
+            "‖(v, θ)‖ after 500 steps " + _each({f"ξ={lr:g}": end for lr, end in ends.items()}),
             all(works) if method == "bome" else not any(works),
         )
 
@@ -167,7 +167,7 @@ def _lls(outcomes: Outcomes) -> Iterable[Claim]:
             trace = outcomes[f"lls-{label}-{method}-{form}"]["a"]
             yield Claim(
                 f"{LABELS[method]} does not solve the LLS problem",
-                f"{SEEN}, {A3}",
+                SEEN,
                 text,
                 f"ends {distance('lls', trace):.2g} away, f = {trace.f[-1]:.2g}"
                 + (", diverged" if trace.diverged else ""),
@@ -231,7 +231,7 @@ def _all_toys(outcomes: Outcomes) -> Iterable[Claim]:
 
 def _references(outcomes: Outcomes) -> Iterable[Claim]:
     """The end points of the authors' code, to the digits given for them."""
-    points = (
+    points: tuple[tuple[str, tuple[float, ...], float], ...] = (
         ("coreset-code-bome-published", (1.8185, 0.386), 0.0025),
         ("coreset-code-bsg1-published", (2.977, 1.004), 0.002),
         ("coreset-code-bvfsm-published", (1.951, -0.178), 0.001),

@@ -62,7 +62,8 @@ def coreset_paths(paths: Paths, variant: str) -> Figure:
             style: Any = {"color": SKY, "linewidth": 1.1, "zorder": 3}
             axes.plot(*_plane(trace, "ahead"), "--", **style, label=r"$\theta^{(T)}$" if first else None)
             axes.plot(*_plane(trace, "theta"), color=COLOUR[method], label=r"$\theta$" if first else None, zorder=4)
-            axes.plot(*trace.theta[0], "o", color="white", markeredgecolor="black", markersize=7, zorder=5)
+            ring: Any = {"color": "white", "markeredgecolor": "black", "markersize": 7, "zorder": 5}
+            axes.plot(*trace.theta[0], "o", **ring, label="start" if first else None)
             axes.plot(*trace.theta[-1], "o", color="#00004d", markersize=6, label="end" if first else None, zorder=7)
         axes.set_title(LABELS[method])
         axes.set_xlabel(r"$\theta_1$")

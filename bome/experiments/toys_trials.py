@@ -17,6 +17,8 @@ STEP_SIZES = (0.01, 0.05, 0.1, 0.5)
 TS, ETAS = (1, 10, 100), (0.1, 0.5, 0.9)
 """T and η of the ablations."""
 
+FORMS: tuple[Form, ...] = ("published", "default")
+
 RESCALED = 0.1
 """The factor the authors' code has on f of the coreset problem, applied to the variant as printed."""
 
@@ -37,15 +39,13 @@ def _coreset(preset: Preset) -> list[Trial]:
     cases: tuple[tuple[str, str, float, Form], ...] = (
         ("code", "code", 1.0, "published"),
         ("rescaled", "paper", RESCALED, "published"),
-        ("paper", "paper", 1.0, "published"),
         ("code", "code", 1.0, "default"),
         ("paper", "paper", 1.0, "default"),
     )
     made = []
     for label, variant, factor, form in cases:
-        reference = form == "published" and label != "paper"
         for method in COMPARED:
-            steps = 5000 if reference or preset == "paper" or method == "bome" else 2000
+            steps = 5000 if form == "published" or preset == "paper" or method == "bome" else 1000
             # Penalty, with second-order products, cannot run as a batch of starts.
             short = preset == "quick" and method == "penalty" and (label, form) != ("code", "published")
             starts = ("a",) if short else ("a", "b", "c")
@@ -57,7 +57,8 @@ def _coreset(preset: Preset) -> list[Trial]:
 def _coreset_ablations(preset: Preset) -> list[Trial]:
     """BOME with other T and η from the first start. The code's T = 1 uses α = 0.1."""
     made = []
-    for variant, form in (("code", "published"), ("paper", "default")):
+    forms: dict[str, Form] = {"code": "published", "paper": "default"}
+    for variant, form in forms.items():
         steps = 5000 if preset == "paper" else 2000
         for t in TS:
             alpha = 0.1 if variant == "code" and t == 1 else None
@@ -73,7 +74,7 @@ def _coreset_ablations(preset: Preset) -> list[Trial]:
 def _minimax() -> list[Trial]:
     made = []
     for variant in ("code", "paper"):
-        for form in ("published", "default"):
+        for form in FORMS:
             for method in COMPARED:
                 name = f"minimax-{variant}-{method}-{form}"
                 made.append(Trial(name, "minimax", variant, method, form, steps=200, rows=200))
@@ -86,19 +87,19 @@ def _minimax() -> list[Trial]:
             if eta != 0.5:
                 name = f"minimax-{variant}-eta{eta}"
                 made.append(Trial(name, "minimax", variant, "bome", "published", 500, coefficients=(("eta", eta),)))
-    for lr in STEP_SIZES:
-        for method in COMPARED:
-            made.append(Trial(f"minimax-code-{method}-lr{lr}", "minimax", "code", method, "published", 1000, lr=lr))
-    return made
+    return made + [
+        Trial(f"minimax-code-{method}-lr{lr}", "minimax", "code", method, "published", 500, lr=lr)
+        for lr in STEP_SIZES
+        for method in COMPARED
+    ]
 
 
 def _lls(preset: Preset) -> list[Trial]:
     """As coded (T = 1); as coded with the paper's T = 10; with the misprint corrected; and as printed."""
-    many = 2000 if preset == "paper" else 500
+    many = 2000 if preset == "paper" else 250
     made = []
     for method in COMPARED:
-        for form in ("published", "default"):
-            made.append(Trial(f"lls-code-{method}-{form}", "lls", "code", method, form, 2000, rows=500))
+        made += [Trial(f"lls-code-{method}-{form}", "lls", "code", method, form, 2000, rows=500) for form in FORMS]
         for label, variant in (("code10", "code"), ("corrected", "corrected"), ("paper", "paper")):
             name = f"lls-{label}-{method}-published"
             made.append(Trial(name, "lls", variant, method, "published", many, inner_steps=10))
@@ -108,7 +109,11 @@ def _lls(preset: Preset) -> list[Trial]:
 def _grids(preset: Preset) -> list[Trial]:
     """The end points for all coefficients; ε of Penalty is varied in preset paper only."""
     made = []
-    for task, steps in (("coreset", 5000 if preset == "paper" else 2000), ("minimax", 200), ("lls", 2000)):
+    for task, steps in (
+        ("coreset", 5000 if preset == "paper" else 1000),
+        ("minimax", 200),
+        ("lls", 2000 if preset == "paper" else 1000),
+    ):
         for a in GRID:
             for b in GRID:
                 pair = (("c_z", a), ("c_ln", b))

@@ -1,4 +1,4 @@
-"""Trials: one method on one toy problem from one or several starts, measured alike for all, stored, run side by side."""
+"""Trials: a method on a toy problem from one or several starts, measured alike for all methods, and stored."""
 
 import json
 import math

@@ -69,6 +69,7 @@ def coreset(variant: str = "code", start: str = "a", seed: int = 0, dtype: torch
         solve_inner=solve_inner,
         published={
             "bome": {"eps": 1e-4},
+            "bsg1": {"eps": 1e-50},
             "bvfsm": {"c_z": 0.1, "c_ln": 0.1},
             "penalty": {"lam": 0.1, "epsilon": 0.01, "gamma": 0.01},
         },

@@ -61,6 +61,7 @@ def lls(variant: str = "code", start: str = "a", seed: int = 0, dtype: torch.dty
         solve_inner=solve_inner,
         published={
             "bome": {"eps": 1e-8},
+            "bsg1": {"eps": 1e-8},
             "bvfsm": {"c_z": 0.1, "c_ln": 0.001},
             "penalty": {"lam": 0.1, "epsilon": 0.1, "gamma": 0.01},
         },

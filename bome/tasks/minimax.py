@@ -59,6 +59,7 @@ def minimax(variant: str = "code", start: str = "a", seed: int = 0, dtype: torch
         solve_inner=solve_inner if bounded else None,
         published={
             "bome": {"eps": 1e-8},
+            "bsg1": {"eps": 1e-50},
             "bvfsm": {"c_z": 0.1, "c_ln": 1.0},
             "penalty": {"lam": 1.0, "epsilon": 0.1, "gamma": 0.01},
         },

@@ -10,6 +10,7 @@ from torch.optim import SGD
 
 from bome import Batches, Stepper, registry, testing
 from bome.methods import Method
+from bome.oracles import Needs
 from bome.registry import METHODS
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
@@ -20,13 +21,26 @@ ENDS = {"solution": "solution", "penalised minimum": "penalty", "elsewhere": "el
 @pytest.mark.parametrize("check", testing.METHOD_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_passes_every_check(name: str, check: testing.MethodCheck) -> None:
-    testing.run_check(check, METHODS[name])
+    testing.run_check(check, _maker(name))
+
+
+def _maker(name: str) -> testing.Make:
+    """The method with its default settings; the dearest one with fewer batches."""
+    make = testing.maker(METHODS[name])
+    return make if name != "vrbo" else lambda settings: _changed(make(settings), large=2, Q=2)
+
+
+def _changed(method: Method, **values: int) -> Method:
+    changed: Method = replace(method, **values)  # type: ignore[type-var]
+    return changed
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "gda"])
 def test_a_method_ends_where_the_page_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(METHODS[name], "settles", ENDS[_table()[name]["ends at"]])
-    testing.run_check(testing.check_settles_where_it_says, METHODS[name])
+    promised = ENDS[_table()[name]["ends at"]]
+    if METHODS[name].settles != promised:  # else the battery has shown it
+        monkeypatch.setattr(METHODS[name], "settles", promised)
+        testing.run_check(testing.check_settles_where_it_says, _maker(name))
 
 
 def _table() -> dict[str, dict[str, str]]:
@@ -62,7 +76,7 @@ def test_the_counts_of_the_page_are_the_measured_ones(name: str, steps: int) -> 
     """The formulas of the table, as Python: K − 1 is K - 1 and 2(T + 1) is 2*(T + 1)."""
     task = "minimax" if name in ("ogda", "gda") else "quadratic"
     plan = registry.plan(task, name, {"inner_steps": steps})
-    method = replace(plan.method, p=2, large=3) if name == "vrbo" else plan.method
+    method = _changed(plan.method, p=2, large=3) if name == "vrbo" else plan.method
     row, names = _table()[name], _letters(method)
     assert _measured(method, plan) == {kind: _value(row[kind], names) for kind in KINDS}
 
@@ -95,7 +109,7 @@ def _measured(method: Method, plan: registry.Plan) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_page_says_what_a_method_needs(name: str) -> None:
-    second = bool(METHODS[name].requires & (testing.Needs.HVP | testing.Needs.UNROLL))
+    second = bool(METHODS[name].requires & (Needs.HVP | Needs.UNROLL))
     assert _table()[name]["needs"].startswith("second order" if second else "gradients")
 
 

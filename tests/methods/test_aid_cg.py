@@ -40,7 +40,7 @@ def test_any_optimiser_of_torch_may_do_the_inner_steps() -> None:
 
 def test_a_run_reaches_the_solution_of_the_quadratic() -> None:
     """(AᵀA + I)v* = Aᵀa + b."""
-    q, method = bed(), AIDCG(GradientDescent(0.5, 20))
+    q, method = bed(), AIDCG(GradientDescent(0.5, 6), K=4)
     stepper = Stepper(q.problem, method, SGD(q.problem.v.leaves, 0.1))
     for _ in range(250):
         stepper.step_on(full(method))

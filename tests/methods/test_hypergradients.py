@@ -1,4 +1,4 @@
-"""Implicit and unrolling methods against exact hypergradients on four problems: at convergence, and how they get there."""
+"""Implicit and unrolling methods against exact hypergradients on four problems: at convergence, and before."""
 
 import math
 from collections.abc import Callable
@@ -30,11 +30,11 @@ SERIES: dict[str, Make] = {
 
 CONVERGED: dict[str, Make] = {
     "itd": lambda lr, n: ITD(GradientDescent(lr, n)),
-    "itd with momentum": lambda lr, n: ITD(GradientDescent(lr, n, momentum=0.5)),
+    "itd with momentum": lambda lr, n: ITD(GradientDescent(lr, n, momentum=0.3)),
     "reverse": lambda lr, n: Reverse(GradientDescent(lr, n), K=n),
     "aid-cg": lambda lr, n: AIDCG(GradientDescent(lr, n), K=30),
     "aid-fp": lambda lr, n: AIDFP(GradientDescent(lr, n), K=n),
-    "aid-fp with momentum": lambda lr, n: AIDFP(GradientDescent(lr, n, momentum=0.5), K=n),
+    "aid-fp with momentum": lambda lr, n: AIDFP(GradientDescent(lr, n, momentum=0.3), K=n),
     "stocbio": lambda lr, n: StocBiO(GradientDescent(lr, n), Q=n),
 }
 
