@@ -20,8 +20,7 @@ from bome.checkpoint import write_atomic
 from bome.errors import ProblemError, StorageError
 from bome.experiments.base import Claim, Findings, Preset, Row, Section
 from bome.reports.figures import Drawing
-from bome.reports.html import _environment as environment
-from bome.reports.html import _figure as figure
+from bome.reports.html import environment, figure
 from bome.reports.tables import number
 from bome.rundir import FIGURES, REPORT, plain
 

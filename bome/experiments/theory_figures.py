@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 
 from bome.experiments.instances import Fit
 from bome.experiments.theory_sweeps import Array
-from bome.reports.figures import BLUE, COLOURS, GREY, RED, STYLE, Drawing
-from bome.reports.figures import _render as render
+from bome.reports.figures import BLUE, COLOURS, GREY, RED, STYLE, Drawing, render
 
 COLOUR = {"quadratic": BLUE, "wavy": RED, "sine": BLUE}
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")

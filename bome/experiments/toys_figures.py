@@ -12,9 +12,21 @@ from matplotlib.figure import Figure
 
 from bome.experiments.toys_claims import radius
 from bome.experiments.trials import Trace
-from bome.reports.figures import BLUE, COLOURS, DASHES, GREEN, GREY, ORANGE, PURPLE, RED, SKY, STYLE, Drawing
-from bome.reports.figures import _convex as convex
-from bome.reports.figures import _render as render
+from bome.reports.figures import (
+    BLUE,
+    COLOURS,
+    DASHES,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    STYLE,
+    Drawing,
+    convex,
+    render,
+)
 from bome.reports.scenes import SCENES
 
 LABELS = {

@@ -63,7 +63,7 @@ def draw(group: Group) -> list[Drawing]:
             if figure is not None:
                 name = make.__name__
                 title = name.replace("_", " ").capitalize()
-                drawings.append(Drawing(name, title, _caption(group, name), _render(figure)))
+                drawings.append(Drawing(name, title, _caption(group, name), render(figure)))
     return drawings
 
 
@@ -136,7 +136,7 @@ def _scene(group: Group) -> Scene | None:
 
 def _landmarks(axes: Axes, scene: Scene) -> None:
     if scene.hull:
-        corners = _convex(scene.hull)
+        corners = convex(scene.hull)
         axes.fill(*zip(*corners, strict=True), color=SKY, alpha=0.2, linewidth=0, zorder=1)
         axes.plot(*zip(*scene.hull, strict=True), "s", color=GREY, label="data points", zorder=2)
     if scene.target is not None:
@@ -200,7 +200,7 @@ def _thin(x: Sequence[float], y: Sequence[float]) -> tuple[Any, Any]:
     return across[keep], np.where(np.isfinite(up), up, np.nan)[keep]
 
 
-def _convex(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def convex(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The corners of the convex hull in order (Andrew's monotone chain)."""
 
     def half(ordered: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -225,7 +225,8 @@ def _plain(text: str) -> str:
     return kept.replace("$", r"\$").replace("_", " ")
 
 
-def _render(figure: Figure) -> bytes:
+def render(figure: Figure) -> bytes:
+    """The figure as SVG."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font lacks

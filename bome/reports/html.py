@@ -24,7 +24,7 @@ def write_page(folder: Path) -> Path:
             prefix = f"{number + 1}-" if len(runs) > 1 else ""
             write_atomic(folder / FIGURES / f"{prefix}{drawing.name}.svg", drawing.svg)
         sections.append(_section(group, drawings))
-    page = _environment().get_template("page.html").render(
+    page = environment().get_template("page.html").render(
         title=collection.title,
         about=collection.about,
         command=collection.command,
@@ -37,7 +37,8 @@ def write_page(folder: Path) -> Path:
     return folder / REPORT
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where the templates are, and how they are filled."""
     # Everything in a run directory may come from anywhere: autoescape shows it as text.
     here = Path(__file__).parent
     return Environment(
@@ -50,12 +51,13 @@ def _section(group: Group, drawings: list[Drawing]) -> dict[str, Any]:
     return {
         "title": config.task,
         "about": config.about,
-        "figures": [_figure(drawing) for drawing in drawings],
+        "figures": [figure(drawing) for drawing in drawings],
         "runs": [_run(run) for run in group.runs],
     }
 
 
-def _figure(drawing: Drawing) -> dict[str, str]:
+def figure(drawing: Drawing) -> dict[str, str]:
+    """A figure as the templates show it."""
     data = base64.b64encode(drawing.svg).decode()
     return {"title": drawing.title, "caption": drawing.caption, "source": f"data:image/svg+xml;base64,{data}"}
 

@@ -95,7 +95,7 @@ def test_long_curves_are_thinned_but_keep_their_end() -> None:
 
 
 def test_the_hull_is_convex() -> None:
-    assert figures._convex([(0, 0), (2, 0), (1, 0.5), (2, 2), (0, 2)]) == [(0, 0), (2, 0), (2, 2), (0, 2)]
+    assert figures.convex([(0, 0), (2, 0), (1, 0.5), (2, 2), (0, 2)]) == [(0, 0), (2, 0), (2, 2), (0, 2)]
 
 
 def test_the_package_has_its_template() -> None:
