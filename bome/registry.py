@@ -83,9 +83,7 @@ def plan(task: str, method: str = "bome", values: Mapping[str, Any] | None = Non
     chosen = {key: _parse(key, value, known[key]) for key, value in given.items()}
     built = make_task(**{key: chosen[key] for key in ("variant", "start") if key in chosen}, seed=seed)
     settings = replace(built.settings, **{key: value for key, value in chosen.items() if key in common})
-    preset = _variant(kind, name, variant, built)
-    arguments = {**asdict(settings), **preset, **chosen}
-    solver = kind(**_arguments(kind, settings, arguments))
+    solver = build(kind, settings, {**_variant(kind, name, variant, built), **chosen})
     spec = {"task": task, "method": method, "set": chosen, "seed": seed}
     return Plan(built, solver, settings, Tuner() if variant == AUTO else None, spec)
 
@@ -102,11 +100,13 @@ def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[st
     return {**preset, **task.published.get(name, {})} if variant == "published" else preset
 
 
-def _arguments(kind: type[Method], settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = {key: values[key] for key in _types(kind) if key in values}
+def build(kind: type[Method], settings: Settings, values: Mapping[str, Any] | None = None) -> Method:
+    """A method from settings, and values of its own fields where they are given."""
+    given = {**asdict(settings), **(values or {})}
+    arguments = {key: given[key] for key in _types(kind) if key in given}
     if "inner" in _types(kind):
         arguments["inner"] = GradientDescent(settings.inner_lr, settings.inner_steps, settings.inner_momentum)
-    return arguments
+    return kind(**arguments)
 
 
 def _known(what: str, name: str, names: Iterable[str]) -> str:

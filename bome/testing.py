@@ -24,7 +24,7 @@ import typing
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import FrozenInstanceError, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -107,7 +107,7 @@ def maker(method: Method | type[Method] | Make) -> Make:
         return lambda settings: method
     if isinstance(method, type):
         kind: type[Method] = method
-        return lambda settings: kind(**registry._arguments(kind, settings, asdict(settings)))
+        return lambda settings: registry.build(kind, settings)
     return method
 
 

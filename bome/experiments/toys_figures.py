@@ -42,6 +42,9 @@ LABELS = {
 COLOUR = {"bome": BLUE, "bsg1": GREEN, "bvfsm": ORANGE, "penalty": RED, "ogda": PURPLE, "gda": GREY}
 DASH = {"bome": "-", "bsg1": "--", "bvfsm": "-.", "penalty": ":", "ogda": (0, (6, 1)), "gda": (0, (1, 1))}
 
+FRAME = 80.0
+"""The largest half-width of a panel of paths; what goes further leaves it."""
+
 Axis = Literal["steps", "seconds", "units"]
 AXIS: dict[Axis, str] = {
     "steps": "outer steps",
@@ -84,17 +87,26 @@ def coreset_paths(paths: Paths, variant: str) -> Figure:
     return figure
 
 
-def losses(curves: Curves, across: Sequence[Axis], f_star: float, q_floor: float = 1e-10) -> Figure:
-    """F, and the gap q̂, of all methods: a column for each axis."""
+def losses(curves: Curves, across: Sequence[Axis], f_star: float, linear_below: float | None = None) -> Figure:
+    """F, and the gap q̂, of all methods: a column for each axis.
+
+    With `linear_below` the axis of f is logarithmic in both directions beyond that value.
+    """
     figure, panels = _panels(2, len(across), (5.2, 2.9))
     for column, axis in enumerate(across):
         top, bottom = panels[column], panels[len(across) + column]
         for method, trace in curves.items():
             line: Any = {"color": COLOUR[method], "linestyle": DASH[method], "label": LABELS[method]}
             top.plot(_across(trace, axis), _finite(trace.f), **line)
-            bottom.plot(_across(trace, axis), _positive(trace.q, q_floor), **line)
+            bottom.plot(_across(trace, axis), _positive(trace.q, 1e-10), **line)
         top.axhline(f_star, color=GREY, linewidth=1, linestyle=(0, (5, 3)))
         bottom.set_yscale("log")
+        if linear_below is not None:
+            top.set_yscale("symlog", linthresh=linear_below)
+            ticks = [10.0**k * linear_below for k in (1, 2, 3)]
+            top.set_yticks([*(-x for x in reversed(ticks)), 0.0, *ticks])
+            top.yaxis.set_major_formatter("{x:g}")
+            top.set_ylim(-2 * ticks[-1], 2 * ticks[-1])  # what diverges leaves the panel
         top.set_ylabel(r"outer loss $f$")
         bottom.set_ylabel(r"gap $\hat q$")
         for axes in (top, bottom):
@@ -137,10 +149,11 @@ def minimax_paths(curves: Curves, bound: float) -> Figure:
         axes.plot(v[:1], theta[:1], "o", color="white", markeredgecolor="black", markersize=7, label="start", zorder=5)
         axes.plot(v[-1:], theta[-1:], "o", color="#00004d", markersize=6, label="end", zorder=6)
         axes.plot(0, 0, "*", color=ORANGE, markeredgecolor="black", markersize=14, label="saddle point", zorder=4)
-        reach = 1.08 * max(bound / 1.08, *np.abs(v[np.isfinite(v)]), *np.abs(theta[np.isfinite(theta)]))
+        reach = 1.08 * min(FRAME, max(bound, np.nanmax(np.abs(v)), np.nanmax(np.abs(theta))))
         axes.set_xlim(-reach, reach)
         axes.set_ylim(-reach, reach)
-        axes.set_title(f"{LABELS[method]}, {trace.steps[-1]:,} steps")
+        end = f"ends at $v$ = {trace.v[-1][0]:.3g}, $\\theta$ = {trace.theta[-1][0]:.3g}"
+        axes.set_title(f"{LABELS[method]}, {trace.steps[-1]:,} steps\n{end}", fontsize=11)
         axes.set_xlabel("$v$")
         axes.set_ylabel(r"$\theta$")
     for axes in panels[len(curves) :]:
@@ -216,7 +229,7 @@ def lls_panels(curves: Curves, axis: Axis, g_star: float) -> Figure:
 
 def lls_distances(groups: Sequence[tuple[str, Curves]]) -> Figure:
     """The distance to the solution: a panel for each form of the problem."""
-    figure, panels = _panels(1, len(groups), (3.9, 3.1))
+    figure, panels = _panels(1, len(groups), (3.9, 3.1), share=True)
     for axes, (title, curves) in zip(panels, groups, strict=True):
         for method, trace in curves.items():
             line: Any = {"color": COLOUR[method], "linestyle": DASH[method], "label": LABELS[method]}
@@ -226,7 +239,7 @@ def lls_distances(groups: Sequence[tuple[str, Curves]]) -> Figure:
         axes.set_yscale("log")
         axes.set_title(title)
         axes.set_xlabel(AXIS["units"])
-        axes.set_ylabel(r"distance to $v = 1$, $\theta = (1, 1)$")
+    panels[0].set_ylabel(r"distance to $v = 1$, $\theta = (1, 1)$")
     _legend_below(figure, panels)
     return figure
 

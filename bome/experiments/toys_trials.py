@@ -14,10 +14,16 @@ GRID = (0.001, 0.01, 0.1)
 STEP_SIZES = (0.01, 0.05, 0.1, 0.5)
 """ξ = α on the minimax problem, from the paper's set."""
 
+HORIZON = 25
+"""Steps times step size in the runs of several step sizes."""
+
 TS, ETAS = (1, 10, 100), (0.1, 0.5, 0.9)
 """T and η of the ablations."""
 
 FORMS: tuple[Form, ...] = ("published", "default")
+
+ABLATED: dict[str, Form] = {"code": "published", "paper": "default"}
+"""The form of BOME in the ablations, by variant of the task."""
 
 RESCALED = 0.1
 """The factor the authors' code has on f of the coreset problem, applied to the variant as printed."""
@@ -57,8 +63,7 @@ def _coreset(preset: Preset) -> list[Trial]:
 def _coreset_ablations(preset: Preset) -> list[Trial]:
     """BOME with other T and η from the first start. The code's T = 1 uses α = 0.1."""
     made = []
-    forms: dict[str, Form] = {"code": "published", "paper": "default"}
-    for variant, form in forms.items():
+    for variant, form in ABLATED.items():
         steps = 5000 if preset == "paper" else 2000
         for t in TS:
             alpha = 0.1 if variant == "code" and t == 1 else None
@@ -80,17 +85,24 @@ def _minimax() -> list[Trial]:
                 made.append(Trial(name, "minimax", variant, method, form, steps=200, rows=200))
             made.append(Trial(f"minimax-{variant}-ogda-{form}", "minimax", variant, "ogda", form, steps=2000))
         made.append(Trial(f"minimax-{variant}-gda-default", "minimax", variant, "gda", "default", steps=2000, rows=500))
-        for t in TS:
-            name, steps = f"minimax-{variant}-T{t}", 2000 if t == 1 else 500
-            made.append(Trial(name, "minimax", variant, "bome", "published", steps, inner_steps=t))
-        for eta in ETAS:
-            if eta != 0.5:
-                name = f"minimax-{variant}-eta{eta}"
-                made.append(Trial(name, "minimax", variant, "bome", "published", 500, coefficients=(("eta", eta),)))
+        made += _minimax_ablations(variant, ABLATED[variant])
     return made + [
-        Trial(f"minimax-code-{method}-lr{lr}", "minimax", "code", method, "published", 500, lr=lr)
+        Trial(f"minimax-code-{method}-lr{lr}", "minimax", "code", method, "published", round(HORIZON / lr), lr=lr)
         for lr in STEP_SIZES
         for method in COMPARED
+    ]
+
+
+def _minimax_ablations(variant: str, form: Form) -> list[Trial]:
+    """BOME with other T and η."""
+    made = [
+        Trial(f"minimax-{variant}-T{t}", "minimax", variant, "bome", form, 2000 if t == 1 else 500, inner_steps=t)
+        for t in TS
+    ]
+    return made + [
+        Trial(f"minimax-{variant}-eta{eta}", "minimax", variant, "bome", form, 500, coefficients=(("eta", eta),))
+        for eta in ETAS
+        if eta != 0.5
     ]
 
 

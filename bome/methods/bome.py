@@ -62,6 +62,7 @@ class BOME(Method):
     eps: float = 0.0
 
     name: ClassVar[str] = "bome"
+    settles = "solution"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "published": {"eps": 1e-8},
         "fresh": {"draw": "fresh"},

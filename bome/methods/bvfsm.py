@@ -54,7 +54,7 @@ from bome.barrier import Metric
 from bome.errors import ProblemError
 from bome.inner import DifferentiableMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
-from bome.methods.checks import check_choice
+from bome.methods.checks import check_choice, check_terms
 from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.base import Oracle
 from bome.problem import Problem
@@ -90,6 +90,9 @@ class BVFSM(Method):
     steps: int | None = None
 
     name: ClassVar[str] = "bvfsm"
+    settles = "penalty"
+    accuracy = ()
+    bias = "its regularisers fall only like 1/ln k"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "published": {"weight": "published", "schedule": "constant", "c_z": 0.1, "c_ln": 0.1}
     }
@@ -101,7 +104,9 @@ class BVFSM(Method):
         check_rate("eps", self.eps)
         check_choice("schedule", self.schedule, Schedule)
         check_choice("weight", self.weight, Weight)
-        if self.schedule == "constant" and (self.steps is None or self.steps < 1):
+        if self.steps is not None:
+            check_terms("steps (K)", self.steps)
+        if self.schedule == "constant" and self.steps is None:
             raise ProblemError("schedule 'constant' depends on the number of steps of the run: give steps (K)")
 
     def init(self, oracle: Oracle, point: Pair) -> State:

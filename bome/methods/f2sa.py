@@ -78,6 +78,8 @@ class F2SA(Method):
     lam_step: float = 0.1
 
     name: ClassVar[str] = "f2sa"
+    settles = "penalty"
+    accuracy = ("lam",)
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "benchopt": {"schedule": "benchopt"},
         "constant": {"schedule": "constant"},

@@ -52,6 +52,8 @@ class MEHA(Method):
     p: float = 0.25
 
     name: ClassVar[str] = "meha"
+    settles = "penalty"
+    accuracy = ("c", "gamma")
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"boat": {"c": 0.2, "p": 0.25, "gamma": 100.0}}
 
     def __post_init__(self) -> None:

@@ -54,6 +54,7 @@ class OGDA(Method):
     form: Form = "proper"
 
     name: ClassVar[str] = "ogda"
+    settles = "solution"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"form": "published"}}
 
     def __post_init__(self) -> None:

@@ -56,6 +56,7 @@ class PBGD(Method):
     omega: Omega = "restart"
 
     name: ClassVar[str] = "pbgd"
+    settles = "penalty"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"warm": {"omega": "warm"}}
 
     def __post_init__(self) -> None:
