@@ -49,6 +49,9 @@ COUPLING = math.sqrt(0.5)
 SMOOTHNESS = 1.5
 """L of g in (v, θ) for both families: (1 + ‖A‖²) max ψ'', where max ψ'' = 1."""
 
+TINY = 1e-6
+"""Gradients of this size have a relative rounding error of 1e-9 or so, as the points are of size 1 to 10."""
+
 CHUNK = 250
 """Steps whose points are kept before they are measured together."""
 
@@ -399,6 +402,7 @@ def measure(bed: Bed, part: Stretch, spec: Spec) -> dict[str, Tensor]:
         lam: λ_k.
         slack: (⟨∇q̂, δ⟩ − η‖∇q̂‖²) / (‖∇q̂‖(‖∇f‖ + η‖∇q̂‖)) for the δ of the move that was made: relative to the terms it
             is the difference of, ⟨∇q̂, ∇f⟩ + λ‖∇q̂‖² − η‖∇q̂‖².
+        size: ‖∇q̂‖.
         error: ‖∇q − ∇q̂‖.
         error_bound: L‖θ^(T) − θ*‖.
         residual: ‖∇f + ∇(∇_θ g)ω‖ with ω = λ_k(θ_k − θ^(T)), which Proposition 1 says goes to 0.
@@ -422,6 +426,7 @@ def measure(bed: Bed, part: Stretch, spec: Spec) -> dict[str, Tensor]:
         "distance": bed.distance(v, theta),
         "lam": lam,
         "slack": _ratio(_dot(guess, part.delta) - barrier, _norm(guess) * _norm(df) + barrier),
+        "size": _norm(guess),
         "error": _norm(dq - guess),
         "error_bound": bed.smoothness() * _norm(ahead - end),
         "residual": _norm(df + torch.cat(bed.products(v, theta, omega), dim=-1)),
@@ -506,12 +511,14 @@ class Checks:
         steps: how many steps of single runs were looked at.
         active: at how many of them λ > 0.
         error: the largest ‖∇q − ∇q̂‖ / (L‖θ^(T) − θ*‖), where the bound is not rounding error.
+        tiny: at how many ‖∇q̂‖ is so small that rounding decides its direction; there the barrier is not judged.
         slack: the least relative slack of the barrier inequality.
         equality: the largest absolute relative slack where λ > 0.
     """
 
     steps: int = 0
     active: int = 0
+    tiny: int = 0
     error: float = 0.0
     slack: float = math.inf
     equality: float = 0.0
@@ -520,11 +527,14 @@ class Checks:
         """Take in the measurements of some steps."""
         bound, active = measured["error_bound"], measured["lam"] > 0
         ratio = torch.where(bound > 1e-10, measured["error"] / bound.clamp(min=1e-10), 0.0)
+        tiny = measured["size"] < TINY
+        slack = torch.where(tiny, 0.0, measured["slack"])
         self.steps += bound.numel()
         self.active += int(active.sum())
+        self.tiny += int(tiny.sum())
         self.error = max(self.error, float(ratio.max()))
-        self.slack = min(self.slack, float(measured["slack"].min()))
-        self.equality = max(self.equality, float(torch.where(active, measured["slack"].abs(), 0.0).max()))
+        self.slack = min(self.slack, float(slack.min()))
+        self.equality = max(self.equality, float(torch.where(active, slack.abs(), 0.0).max()))
 
 
 class Fit(NamedTuple):

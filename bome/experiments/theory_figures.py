@@ -73,7 +73,7 @@ def powers(panels: Sequence[Panel]) -> Figure:
             slope, label = panel.bound
             top = max(line.y[0].mean() * (panel.x[0] / panel.x.min()) ** -slope for line in panel.lines)
             _guide(axes, panel.x, 1.6 * top * (panel.x / panel.x.min()) ** slope, label)
-        axes.legend(fontsize=8.5)
+        _legend(axes)
     return figure
 
 
@@ -88,7 +88,7 @@ def inner_decay(curves: Mapping[str, Array], bounds: Mapping[str, float]) -> Fig
         _guide(axes, t, np.exp(-bounds[family] * t), r"bound $(1-(\alpha-L\alpha^2/2)\kappa)^t$")
         axes.set(yscale="log", ylim=(1e-14, 5), xlabel="inner step $t$", title=family)
         axes.set_ylabel(r"$q(v,\theta^{(t)})\,/\,q(v,\theta)$")
-        axes.legend(fontsize=8.5, loc="lower left" if family == "wavy" else "upper right")
+        axes.legend(fontsize=8.5, loc="center right" if family == "wavy" else "upper right")
     return figure
 
 
@@ -191,10 +191,18 @@ def _points(axes: Axes, x: Array, line: Line, word: str = "slope", *, joined: bo
     mean = line.y.mean(1)
     error = line.y.std(1, ddof=1) / np.sqrt(line.y.shape[1])
     label = line.label if line.fit is None else f"{line.label}: {word} {line.fit}"
-    low = np.minimum(error, 0.95 * mean)
+    low = np.minimum(error, 0.95 * np.abs(mean))  # a logarithmic axis has no 0
     style: Any = {"color": line.colour, "marker": line.mark, "markersize": 5, "capsize": 3, "elinewidth": 1.2}
     style["linewidth"] = 1.3 if joined else 0
     axes.errorbar(x, mean, [low, error], label=label, markerfacecolor=line.colour if line.filled else "white", **style)
+
+
+def _legend(axes: Axes) -> None:
+    """Inside the axes, or below them where it would cover much."""
+    if len(axes.get_lines()) and len(axes.get_legend_handles_labels()[1]) > 4:
+        axes.legend(fontsize=8.5, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    else:
+        axes.legend(fontsize=8.5)
 
 
 def _guide(axes: Axes, x: Array, y: Array, label: str) -> None:

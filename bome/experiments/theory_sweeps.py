@@ -147,12 +147,13 @@ def sweeps(preset: Preset) -> list[Sweep]:
     grown = [s for s in halves if s.steps <= fixed.steps]
     by_t = [
         Sweep(f"T-{t}", "residual", inner_steps=t, inner_lr=SHORT_ALPHA, settings=(fixed, *grown),
-              curves=("error", "error_bound"), points=40, **common)
+              curves=("error", "error_bound"), points=20, **common)
         for t in sorted(size.inner_steps, reverse=True)
     ]  # fmt: skip
+    falling = tuple(Setting("outer", rate, round(10 / rate / min(size.etas)), 10.0) for rate in size.outer)
     outer = [
-        Sweep(f"eta-{eta:g}", "residual", inner_steps=LONG, inner_lr=ALPHA, eta=eta, curves=("q",), points=1000,
-              settings=tuple(Setting("outer", rate, round(40 / rate), 10.0) for rate in size.outer), **common)
+        Sweep(f"eta-{eta:g}", "residual", inner_steps=LONG, inner_lr=ALPHA, settings=falling, eta=eta, curves=("q",),
+              points=1000, **common)
         for eta in size.etas
     ]  # fmt: skip
     decreasing = Sweep(
@@ -160,9 +161,7 @@ def sweeps(preset: Preset) -> list[Sweep]:
         settings=(Setting("decay", 0.5, size.counts[-2], 1.0),), curves=("residual", "lam", "kkt", "distance"),
         **common,
     )  # fmt: skip
-    basins = Sweep(
-        "basins", "sine", size.starts, SINE_T, SINE_ALPHA, tuple(halves), curves=("kkt",), compiled=preset != "smoke"
-    )
+    basins = Sweep("basins", "sine", size.starts, SINE_T, SINE_ALPHA, tuple(halves[:-1]), compiled=preset != "smoke")
     ridge = Sweep(
         "ridge", "sine", size.starts, 2 * SINE_T, SINE_ALPHA, (Setting("ridge", RIDGE, size.ridge, 0.0),),
         compiled=preset != "smoke",
@@ -182,14 +181,14 @@ class _Size(NamedTuple):
     ridge: int
 
 
-_SMOKE = _Size(2, 4, (0.4, 0.2), (20, 60), (1, 3), 0.25, (0.5, 1.0), (0.4, 0.6), 20)
+_SMOKE = _Size(2, 4, (0.4, 0.2), (20, 40, 60), (1, 3), 0.25, (1.0,), (0.1, 0.2), 20)
 _QUICK = _Size(
-    8, 24, (0.2, 0.1, 0.05, 0.02, 0.01, 0.005), (100, 300, 1000, 3000, 10000), (1, 2, 4, 6, 8, 12), 0.005,
-    (0.25, 0.5, 1.0), (0.02, 0.05, 0.1), 2000,
+    8, 24, (0.2, 0.1, 0.05, 0.02, 0.01, 0.005), (100, 300, 1000, 3000, 10000, 30000), (1, 2, 4, 6, 8, 12), 0.005,
+    (0.25, 0.5, 1.0), (0.01, 0.02, 0.04), 2000,
 )  # fmt: skip
 _PAPER = _Size(
     20, 100, (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001), (100, 300, 1000, 3000, 10000, 30000, 100000),
-    (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20), 0.001, (0.1, 0.25, 0.5, 1.0, 2.0), (0.01, 0.02, 0.05, 0.1), 3000,
+    (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20), 0.001, (0.1, 0.25, 0.5, 1.0, 2.0), (0.005, 0.01, 0.02, 0.04), 3000,
 )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ LABELS = {
 }
 """The methods as the paper calls them."""
 
+TITLES = {"coreset": "coreset", "minimax": "minimax", "lls": "LLS"}
 COLOUR = {"bome": BLUE, "bsg1": GREEN, "bvfsm": ORANGE, "penalty": RED, "ogda": PURPLE, "gda": GREY}
 DASH = {"bome": "-", "bsg1": "--", "bvfsm": "-.", "penalty": ":", "ogda": (0, (6, 1)), "gda": (0, (1, 1))}
 
@@ -263,7 +264,7 @@ def end_points(
         axes.set_xlabel(r"$\theta_1$")
         handles, labels = axes.get_legend_handles_labels()
         kept = [(h, text) for h, text in zip(handles, labels, strict=True) if "=" in text]
-        axes.legend(*zip(*kept, strict=True), fontsize=8, loc="lower left", ncols=2)
+        axes.legend(*zip(*kept, strict=True), fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3)
     panels[0].set_ylabel(r"$\theta_2$")
     return figure
 
@@ -288,7 +289,7 @@ def grid_tables(
             axes.set_xticks(range(len(seconds)), [f"{b:g}" for b in seconds])
             axes.set_yticks(range(len(firsts)), [f"{a:g}" for a in firsts])
             axes.grid(visible=False)
-            axes.set_title(f"{LABELS[method]}, {task}")
+            axes.set_title(f"{LABELS[method]}, {TITLES[task]}")
             axes.set_xlabel(names[method][1])
             axes.set_ylabel(names[method][0])
     return figure

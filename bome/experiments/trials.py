@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from bome.loop import run
 from bome.methods import Batched, Compiled, Method
 from bome.oracles.base import Needs
 from bome.problem import Problem
-from bome.registry import METHODS
+from bome.registry import METHODS, build
 from bome.stopping import MaxSteps
 from bome.tasks import TASKS, Task
 from bome.trees import Pair
@@ -156,12 +156,10 @@ def make_method(trial: Trial, task: Task) -> Method:
     if trial.form == "published":
         values |= {**kind.variants.get("published", {}), **task.published.get(trial.method, {})}
         values |= {"eps": EPS_BSG1[trial.task]} if trial.method == "bsg1" else {}
-    if trial.method == "bvfsm":
-        values["steps"] = max(trial.steps, task.settings.steps)  # "constant" means: of the whole protocol
-    values |= dict(trial.coefficients)
-    if "inner" in {each.name for each in fields(kind)}:  # type: ignore[arg-type]
-        values["inner"] = _look_ahead(trial, task)
-    return kind(**values)
+    ahead = _look_ahead(trial, task)
+    steps = max(trial.steps, task.settings.steps)  # BVFSM's constant schedule means those of the whole protocol
+    settings = replace(task.settings, steps=steps, inner_steps=ahead.steps, inner_lr=ahead.lr)
+    return build(kind, settings, {**values, **dict(trial.coefficients)})
 
 
 def units(evaluations: Mapping[str, int]) -> float:

@@ -10,7 +10,6 @@ from rich.cells import cell_len
 from bome.cli.main import execute
 from bome.experiments import page
 from bome.experiments.base import Claim
-from bome.reports import write_report
 
 
 @pytest.fixture
@@ -134,7 +133,7 @@ def test_text_from_files_is_shown_as_text(folder: Path, tmp_path: Path) -> None:
     page.prepare(tmp_path / "b", "toys", "smoke")
     (tmp_path / "b" / "findings.json").write_text(json.dumps(told))
     (tmp_path / "b" / "results.json").write_text("[]")
-    text = write_report(tmp_path / "b").read_text()
+    text = page.write_page(tmp_path / "b").read_text()
     assert "<img src=x>" not in text
     assert "&lt;b&gt;" in text
     assert "does not hold" in text

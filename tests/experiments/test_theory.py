@@ -200,9 +200,10 @@ def test_exponents_of_power_laws_are_found_with_their_spread() -> None:
     assert fit == pytest.approx((0.5, 0.1, 2))
 
 
-def test_a_rate_is_fitted_above_the_floor_only() -> None:
+def test_a_rate_is_fitted_between_top_and_floor_only() -> None:
     k = np.arange(100.0)
-    assert _rate(k, np.maximum(np.exp(-0.3 * k), 1e-6), 1e-5) == pytest.approx(0.3)
+    curve = np.maximum(np.where(k < 5, np.exp(5 - 1.3 * k), np.exp(-0.3 * k)), 1e-6)
+    assert _rate(k, curve, 1e-5, math.exp(-1.4)) == pytest.approx(0.3)
 
 
 def test_a_slope_within_two_standard_errors_of_its_bound_decides_nothing() -> None:
