@@ -58,9 +58,12 @@ def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
     return Products(ff, fq, qq)
 
 
-def barrier(kind: Phi, eta: float, products: Products, q: Tensor) -> Tensor:
-    """φ: η‖∇q̂‖² or η q̂; a negative q̂ (the inner loop diverged) counts as 0."""
-    return eta * products.qq if kind == "norm" else eta * q.clamp(min=0).double()
+def barrier(kind: Phi, eta: float, products: Products, q: Tensor, eps: float = 0.0) -> Tensor:
+    """φ: η‖∇q̂‖² or η q̂; a negative q̂ (the inner loop diverged) counts as 0.
+
+    With the `eps` of the authors φ = η(‖∇q̂‖² + ε), so that λ = max(η − ⟨∇f, ∇q̂⟩/(‖∇q̂‖² + ε), 0) as they have it.
+    """
+    return eta * (products.qq + eps) if kind == "norm" else eta * q.clamp(min=0).double()
 
 
 def multiplier(products: Products, phi: Tensor, eps: float = 0.0) -> Tensor:

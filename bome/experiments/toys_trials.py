@@ -64,15 +64,16 @@ def _coreset_ablations(preset: Preset) -> list[Trial]:
     """BOME with other T and η from the first start. The code's T = 1 uses α = 0.1."""
     made = []
     for variant, form in ABLATED.items():
-        steps = 5000 if preset == "paper" else 2000
         for t in TS:
+            steps = 5000 if preset == "paper" or t == 1 else 2000
             alpha = 0.1 if variant == "code" and t == 1 else None
             name = f"coreset-{variant}-T{t}"
             made.append(Trial(name, "coreset", variant, "bome", form, steps, inner_steps=t, inner_lr=alpha))
-        for eta in ETAS:
-            if eta != 0.5:
-                name = f"coreset-{variant}-eta{eta}"
-                made.append(Trial(name, "coreset", variant, "bome", form, steps, coefficients=(("eta", eta),)))
+        made += [
+            Trial(f"coreset-{variant}-eta{eta}", "coreset", variant, "bome", form, steps, coefficients=(("eta", eta),))
+            for eta in ETAS
+            if eta != 0.5
+        ]
     return made
 
 
@@ -108,7 +109,7 @@ def _minimax_ablations(variant: str, form: Form) -> list[Trial]:
 
 def _lls(preset: Preset) -> list[Trial]:
     """As coded (T = 1); as coded with the paper's T = 10; with the misprint corrected; and as printed."""
-    many = 2000 if preset == "paper" else 250
+    many = 2000 if preset == "paper" else 500
     made = []
     for method in COMPARED:
         made += [Trial(f"lls-code-{method}-{form}", "lls", "code", method, form, 2000, rows=500) for form in FORMS]

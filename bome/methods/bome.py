@@ -98,7 +98,7 @@ class BOME(Method):
         f = oracle.outer(v, theta, batches.outer[0])
         plain = euclidean(f.grad, dq)  # ‖∇f‖², ⟨∇f, ∇q̂⟩, ‖∇q̂‖²
         products = plain if self.geometry == "euclidean" else weighted(f.grad, dq, metric)
-        lam = multiplier(products, barrier(self.phi, self.eta, products, q), self.eps)  # line 3: λ_k ≥ 0
+        lam = multiplier(products, barrier(self.phi, self.eta, products, q, self.eps), self.eps)  # line 3: λ_k ≥ 0
         delta = Pair(axpy(lam, dq.v, f.grad.v), axpy(lam, dq.theta, f.grad.theta))  # line 4: δ = ∇f + λ_k ∇q̂
         cos = plain.fq / (plain.ff * plain.qq).sqrt()
         tail = (ahead.half - ahead.value) / q

@@ -140,6 +140,13 @@ def test_bome_on_minimax_ends_where_the_authors_code_does() -> None:
     assert minimax().optimum.distance  # type: ignore[union-attr]
 
 
+def test_the_published_multiplier_stalls_where_the_authors_does() -> None:
+    """λ = max(η − D/(N + 1e-8), 0): near the saddle point N is as small as that; transcribed by hand for 500 steps."""
+    trial = next(trial for trial in trials("quick") if trial.name == "minimax-code-T10")
+    trace = perform(trial)["a"]
+    assert (trace.theta[-1][0], trace.v[-1][0]) == pytest.approx((-3.8603394e-05, 1.0472894e-04), rel=1e-6)
+
+
 def test_the_mean_and_its_standard_error() -> None:
     assert toys_claims.mean_and_error([2.0]) == (2.0, None)
     mean, error = toys_claims.mean_and_error([1.0, 3.0])
