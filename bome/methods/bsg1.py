@@ -50,7 +50,7 @@ class BSG1(Method):
     eps: float = 0.0
 
     name: ClassVar[str] = "bsg1"
-    bias = "second derivatives are replaced by rank-one matrices"
+    bias: ClassVar[str] = "second derivatives are replaced by rank-one matrices"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"eps": 1e-8}}
 
     def __post_init__(self) -> None:

@@ -91,8 +91,8 @@ class BVFSM(Method):
 
     name: ClassVar[str] = "bvfsm"
     settles = "penalty"
-    accuracy = ()
-    bias = "its regularisers fall only like 1/ln k"
+    accuracy: ClassVar[tuple[str, ...]] = ()
+    bias: ClassVar[str] = "its regularisers fall only like 1/ln k"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "published": {"weight": "published", "schedule": "constant", "c_z": 0.1, "c_ln": 0.1}
     }

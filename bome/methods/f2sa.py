@@ -79,7 +79,7 @@ class F2SA(Method):
 
     name: ClassVar[str] = "f2sa"
     settles = "penalty"
-    accuracy = ("lam",)
+    accuracy: ClassVar[tuple[str, ...]] = ("lam",)
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "benchopt": {"schedule": "benchopt"},
         "constant": {"schedule": "constant"},

@@ -53,7 +53,7 @@ class MEHA(Method):
 
     name: ClassVar[str] = "meha"
     settles = "penalty"
-    accuracy = ("c", "gamma")
+    accuracy: ClassVar[tuple[str, ...]] = ("c", "gamma")
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"boat": {"c": 0.2, "p": 0.25, "gamma": 100.0}}
 
     def __post_init__(self) -> None:

@@ -74,8 +74,8 @@ class Penalty(Method):
     pairing: Pairing = "sum"
 
     name: ClassVar[str] = "penalty"
-    accuracy = ("inner", "gamma")
-    bias = "O(1/γ), and γ seldom grows"
+    accuracy: ClassVar[tuple[str, ...]] = ("inner", "gamma")
+    bias: ClassVar[str] = "O(1/γ), and γ seldom grows"
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"nu": 1e-4, "pairing": "mean"}}
 

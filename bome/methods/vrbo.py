@@ -101,7 +101,7 @@ class VRBO(Method):
     draw: Draw = "independent"
 
     name: ClassVar[str] = "vrbo"
-    accuracy = ("Q",)
+    accuracy: ClassVar[tuple[str, ...]] = ("Q",)
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     settles = "solution"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
