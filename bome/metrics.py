@@ -126,6 +126,8 @@ def _verdict(here: Stationarity, q_twice: float, steps: int) -> str:
         verdict = f"stationary: 𝒦 ≈ {here.kkt:.1e}"
     elif left <= 0.05:
         verdict = f"nearly stationary: {left:.1%} of ‖∇f‖² is not balanced by the constraint"
+    elif here.q <= 1e-4 * here.f_norm**2:  # ∇q̂ vanishes where θ is optimal, so that nothing can balance ∇f there
+        return f"θ solves the inner problem (q̂ = {here.q:.0e}); there 𝒦 does not tell whether v is optimal"
     else:
         verdict = f"not stationary yet: {left:.0%} of ‖∇f‖² is not balanced by the constraint; run longer"
     if here.q > 1e-9 and q_twice > 1.25 * here.q:

@@ -208,13 +208,15 @@ class Stepper:
     def _check_connected(self, batches: Batches) -> None:
         """Refuse losses that no gradient flows through, before the first step changes anything."""
         links = self.oracle.links
-        if not {("g", "theta"), ("g", "v"), ("f", "v")} <= links.keys():  # not all were asked for, or it cannot tell
+        if not {("g", "theta"), ("g", "v"), ("f", "theta"), ("f", "v")} <= links.keys():  # not all were asked for, or it cannot tell
             if any(synchronises(module) for module in self.problem.modules):
                 self._connected = True
                 return
             links = dict.fromkeys(connections(self.problem, batches), True)
         if not links.get(("g", "theta")):
             raise ProblemError("no gradient flows from the inner loss to theta: is it used, and not detached?")
+        if not links.get(("f", "theta")) and not links.get(("f", "v")):
+            raise ProblemError("no gradient flows from the outer loss to v or theta: is it detached?")
         if not links.get(("g", "v")) and not links.get(("f", "v")):
             raise ProblemError("no gradient flows from either loss to v: is it used, and not detached or rounded?")
         self._connected = True

@@ -17,6 +17,8 @@ from bome.data.streams import Constant, Data
 from bome.loop import run
 from bome.metrics import Certificate, certify, stationarity_at
 from bome.oracles import Oracle
+from bome.registry import plan
+from bome.solve import solve
 from bome.stopping import MaxSteps, Progress
 from bome.tasks import quadratic_instance
 
@@ -204,3 +206,9 @@ def test_at_a_point_without_any_gradient_nothing_is_divided_by_zero() -> None:
     found = _certificate(problem)
     assert (found.kkt, found.q, found.q_twice, found.cos) == (0, 0, 0, 0)
     assert found.verdict == "stationary: 𝒦 ≈ 0.0e+00"
+
+
+def test_where_the_inner_problem_is_solved_the_verdict_does_not_blame_v() -> None:
+    """There ∇q̂ = 0, so that 𝒦 = ‖∇f‖² even at the optimum."""
+    found = solve(plan("quadratic", "aid-cg", {"steps": 300}))
+    assert found.certificate.verdict.startswith("θ solves the inner problem")

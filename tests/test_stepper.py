@@ -29,6 +29,7 @@ from bome._typing import Projection
 from bome.barrier import Metric
 from bome.data.streams import Minibatches
 from bome.errors import NonFiniteError, ProblemError
+from bome.methods import Method
 
 F64 = torch.float64
 
@@ -484,3 +485,22 @@ def test_an_oracle_made_by_hand_is_used_as_it_is() -> None:
     stepper.step()
     assert stepper.oracle is oracle
     assert oracle.counts == {"g": 4, "f": 1}
+
+
+def test_an_outer_loss_without_gradient_is_refused() -> None:
+    v, theta = torch.zeros(2), torch.zeros(2)
+    problem = Problem(lambda v, t, _: (t - 1).square().sum().detach(), lambda v, t, _: (t - v).square().sum(), v, theta)
+    stepper = Stepper(problem, BOME(GradientDescent(0.1, 2)), SGD([v], 0.1))
+    with pytest.raises(ProblemError, match="from the outer loss to v or theta"):
+        stepper.step()
+    assert not v.any()
+    assert not theta.any()
+
+
+def test_a_method_is_named_after_its_class_by_default() -> None:
+    class Mine(Method):
+        def step(self, oracle: Any, point: Any, state: Any, batches: Any, metric: Any) -> Any:
+            raise NotImplementedError
+
+    assert Mine.name == "mine"
+    assert BOME.name == "bome"

@@ -81,7 +81,7 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
-    """Its name in the registry."""
+    """Its name in the registry and in messages; by default that of the class in lower case."""
     requires: ClassVar[Needs] = Needs.FIRST_ORDER
     """What it asks of the oracle."""
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -93,6 +93,11 @@ class Method(ABC):
     """Why its v-direction is no hypergradient however many inner steps it takes, in a few words; empty if it is one."""
     accuracy: ClassVar[tuple[str, ...]] = ("inner", "K", "Q")
     """The fields whose growth removes the bias of its v-direction, as far as it has them; of `inner` it is T."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__.lower()
 
     @property
     def inner_batches(self) -> int:
