@@ -26,11 +26,11 @@ NOTES = (
     "two.",
     "A method reaches the optimum of the coreset problem if it ends within 0.05 of it, the saddle point if ‖(v, θ)‖ is "
     "at most 0.5 at the end (5.66 at the start), and the LLS solution if it ends within 0.01 of it. All runs are "
-    "deterministic; means and standard errors are over starts. Where a run still came nearer in its second half, by more "
-    "than 5 %, it cannot be said that it misses the optimum.",
+    "deterministic; means and standard errors are over starts. Where a run still came nearer in its second half, by "
+    "more than 5 %, it cannot be said that it misses the optimum.",
     "In preset quick, coreset runs other than those of BOME and of the reference end points have 1,000 steps in place "
-    "of 5,000 (ablations 2,000 but for T = 1), Penalty runs from the first start only unless published on variant code, and its grid "
-    "leaves ε as published.",
+    "of 5,000 (ablations 2,000 but for T = 1), Penalty runs from the first start only unless published on variant "
+    "code, and its grid leaves ε as published.",
 )
 
 LOW_NOTE = "Preset smoke takes a few steps only: it shows that everything works, and says nothing of the claims."
