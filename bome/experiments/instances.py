@@ -538,14 +538,15 @@ class Checks:
 
 
 class Fit(NamedTuple):
-    """A slope over instances: its mean, its standard error, and how many there are."""
+    """A number over instances: its mean, its standard error, and how many there are."""
 
     mean: float
     se: float
     n: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.se:.2f}"
+        digits = 2 if self.se >= 0.01 or self.se <= 0 else min(4, math.ceil(-math.log10(self.se)))
+        return f"{self.mean:.{digits}f} ± {self.se:.{digits}f}"
 
 
 def spread(values: NDArray[np.float64]) -> Fit:

@@ -209,10 +209,10 @@ def _drawing(folder: Path, told: Mapping[str, Any]) -> Drawing:
 
 def _is_wide(drawing: Drawing) -> bool:
     """Whether a figure has several panels side by side, and wants a line of its own."""
-    found = re.search(rb'<svg[^>]*?height="([\d.]+)pt"[^>]*?width="([\d.]+)pt"', drawing.svg[:2000], re.DOTALL)
+    found = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing.svg[:2000])
     if found is None:
         return False
-    height, width = float(found[1]), float(found[2])
+    width, height = float(found[1]), float(found[2])
     return width > 1.6 * height or width > 600
 
 

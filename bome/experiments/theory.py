@@ -301,7 +301,7 @@ def inner_steps(evidence: Evidence) -> Topic:
     about = (
         "With finite T the method settles where T-step unrolling is stationary, not where the problem is. The error of "
         "v falls like the contraction (1 − αμ)^T of the inner loop and 𝒦 like its square, until the floor of ξ is met. "
-        "So a fixed T leaves a floor of 𝒦 that no number of outer steps removes; T ∝ log K is enough to stay above it."
+        "So a fixed T leaves a floor of 𝒦 that no number of outer steps removes; T ∝ log K keeps that floor out of the way."
     )
     drawings = (
         draw(

@@ -7,6 +7,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from bome.experiments.instances import Fit
 from bome.experiments.theory_sweeps import Array
@@ -120,6 +121,9 @@ def outer_decay(
     _guide(right, products, -np.log(1 - products * pl / 4), r"bound $-\log(1-\xi\eta\kappa/4)$, quadratic")
     right.plot(products, products * pl, color=GREY, linestyle=":", linewidth=1.4, label=r"$\xi\eta\kappa$, quadratic")
     right.set(xscale="log", yscale="log", xlabel=r"$\xi\eta$", ylabel="fitted rate of decay of $q_k$")
+    ticks = np.unique(products)
+    right.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    right.xaxis.set_minor_locator(NullLocator())
     right.legend(fontsize=8.5)
     return figure
 
