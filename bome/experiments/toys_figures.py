@@ -99,7 +99,7 @@ def losses(curves: Curves, across: Sequence[Axis], f_star: float, linear_below: 
         for method, trace in curves.items():
             line: Any = {"color": COLOUR[method], "linestyle": DASH[method], "label": LABELS[method]}
             top.plot(_across(trace, axis), _finite(trace.f), **line)
-            bottom.plot(_across(trace, axis), _positive(trace.q, 1e-10), **line)
+            bottom.plot(_across(trace, axis), _positive(trace.q, 1e-14), **line)
         top.axhline(f_star, color=GREY, linewidth=1, linestyle=(0, (5, 3)))
         bottom.set_yscale("log")
         if linear_below is not None:
@@ -133,6 +133,7 @@ def ablation_paths(groups: Sequence[tuple[str, Curves]], variant: str, distance_
         plane.set_xlabel(r"$\theta_1$")
         plane.set_ylabel(r"$\theta_2$")
         decay.set_yscale("log")
+        decay.set_ylim(1e-2, None)
         decay.set_title(title)
         decay.set_xlabel(AXIS["steps"])
         decay.set_ylabel(distance_label)

@@ -34,6 +34,9 @@ from bome.trees import Pair
 EPS_BSG1 = {"coreset": 1e-50, "minimax": 1e-50, "lls": 1e-8}
 """What the authors add to ‖g_θ‖² in BSG-1, by task."""
 
+EARLY = 60
+"""The first so many steps are all measured, as most of a path is run through in them."""
+
 PARTS = "parts"
 """The folder of finished trials in that of an experiment."""
 
@@ -58,7 +61,7 @@ class Trial:
         lr: all three step sizes; by default as the task has them.
         inner_lr: α, where it differs from them.
         coefficients: the method's own settings, where they differ from those of its form.
-        rows: about how many points of the path are measured, beside the last.
+        rows: about how many points of the path are measured, beside the early ones and the last.
         compiled: whether a batch of starts has its step traced, which pays for thousands of steps.
     """
 
@@ -193,7 +196,7 @@ def _run(trial: Trial, tasks: list[Task], method: Method) -> list[Trace]:
                 stop=MaxSteps(trial.steps),
                 oracle="func" if batch else "autograd",
                 observe=observer,
-                log_every=observer.every,
+                log_every=1,
             )
         except NonFiniteError as error:
             return observer.traces(None, error.step)
@@ -249,7 +252,8 @@ class _Observer:
     """
 
     def __init__(self, trial: Trial, tasks: list[Task], problem: Problem, batch: bool) -> None:
-        self.every = max(1, trial.steps // trial.rows)
+        self._every = max(1, trial.steps // trial.rows)
+        self._calls = 0
         self._trial, self._tasks, self._batch = trial, tasks, batch
         self._inner = _look_ahead(trial, tasks[0])
         outer, inner = _times(tasks[0].problem.outer, trial.factor), tasks[0].problem.inner
@@ -261,7 +265,10 @@ class _Observer:
         self._resumed = time.process_time()
 
     def __call__(self, problem: Problem) -> dict[str, float]:
-        """Called by the loop before a step, and at the end."""
+        """Called by the loop before every step, and at the end."""
+        k, self._calls = self._calls, self._calls + 1
+        if k > min(EARLY, self._trial.rows) and k % self._every and k < self._trial.steps:
+            return {}
         self._cpu += time.process_time() - self._resumed if self._rows else 0.0
         v, theta = (leaves[0] if self._batch else leaves[0][None] for leaves in problem.point)
         ahead = theta
@@ -270,6 +277,7 @@ class _Observer:
         g = self._g(v, theta)
         self._rows.append(
             {
+                "steps": k,
                 "seconds": self._cpu,
                 "v": v.reshape(len(v), -1).tolist(),
                 "theta": theta.reshape(len(v), -1).tolist(),
@@ -283,18 +291,15 @@ class _Observer:
         self._resumed = time.process_time()
         return {}
 
-    def traces(
-        self, evaluations: Mapping[str, int] | None, steps: int, alive: Sequence[bool] = (False,)
-    ) -> list[Trace]:
-        """What was seen, by start."""
+    def traces(self, evaluations: Mapping[str, int] | None, steps: int, alive: Sequence[bool] = ()) -> list[Trace]:
+        """What was seen, by start; without `alive` all of them diverged."""
         each = math.nan if evaluations is None else units(evaluations) / max(steps, 1)
-        at = [i * self.every for i in range(len(self._rows))]
-        if evaluations is not None:
-            at[-1] = steps
+        at, seconds = ([row[name] for row in self._rows] for name in ("steps", "seconds"))
         traces = []
-        for i, lives in zip(range(len(self._rows[0]["f"])), [*alive] * len(self._tasks), strict=False):
-            columns = {name: [row[name][i] for row in self._rows] for name in self._rows[0] if name != "seconds"}
-            seconds = [row["seconds"] for row in self._rows]
+        for i, lives in enumerate(alive or [False] * len(self._tasks)):
+            columns = {
+                name: [row[name][i] for row in self._rows] for name in self._rows[0] if name not in ("steps", "seconds")
+            }
             traces.append(Trace(at, seconds, [each * k for k in at], **columns, diverged=not lives))
         return traces
 
