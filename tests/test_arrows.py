@@ -41,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
     # files and data
     "checkpoint": {"errors"},
     "history": {"checkpoint", "errors"},
-    "data": {"errors", "problem"},
+    "data": {"checkpoint", "errors", "problem"},
     # steps and runs
     "metrics": CORE - {"distributed", "errors"},
     "stopping": {"errors", "inner", "methods"},
@@ -49,28 +49,41 @@ ARROWS: dict[str, set[str]] = {
     "tuner": CORE | {"methods", "stepper"},
     "loop": RUNS - {"loop", "projections"},
     # named problems and methods, and what is made of them
-    "tasks": {"_typing", "barrier", "errors", "problem", "projections", "trees"},
+    "tasks": {"_typing", "barrier", "data", "errors", "problem", "projections", "trees"},
     "registry": {"errors", "inner", "methods", "tasks", "tuner"},
     "solve": RUNS | {"registry", "tasks"},
     "rundir": RUNS | {"", "registry", "solve", "tasks"},
+    "sweep": RUNS | {"registry", "rundir", "solve", "tasks"},
     "testing": RUNS | {"hypergradients", "registry", "tasks"},
-    "experiments": RUNS | {"", "registry", "reports", "rundir", "solve", "tasks"},
+    "experiments": RUNS | {"", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
+    "estimators": RUNS | {"", "reports", "rundir"},
     "reports": {"", "checkpoint", "errors", "rundir"},
-    "cli": RUNS | {"", "experiments", "registry", "reports", "rundir", "solve", "tasks"},
-    "": RUNS | {"hypergradients", "registry", "solve", "tasks", "testing"},
+    "cli": RUNS | {"", "estimators", "experiments", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
+    "": RUNS | {"estimators", "hypergradients", "registry", "solve", "tasks", "testing"},
 }
 """For each module or subpackage, what it may import beside itself; "" is the package itself."""
 
 THIRD_PARTIES: dict[str, set[str]] = {
-    "rich": {"cli"},
+    "rich": {"cli", "data"},
     "typer": {"cli"},
     "jinja2": {"reports"},
-    "matplotlib": {"reports", "experiments"},
-    "safetensors": {"checkpoint"},
+    "matplotlib": {"reports", "experiments", "estimators"},
+    "safetensors": {"estimators", "checkpoint"},
+    "pooch": {"data"},
+    "requests": {"data"},
+    "sklearn": {"estimators", "data"},
+    "joblib": {"sweep"},
+    "ray": {"sweep"},
+    "distributed": {"sweep"},
+    "cleanlab": {"estimators"},
+    "PIL": {"estimators"},
+    "pyarrow": {"estimators"},
 }
 """Who may import them; torch and numpy are everybody's."""
 
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "imp"}
+MAY_READ_PICKLES = "data/pickles.py"
+"""The restricted reader, for the data sets that are published in this form."""
 FORBIDDEN_CALLS = {
     "eval",
     "exec",
@@ -134,7 +147,8 @@ def _forbidden_calls(tree: ast.AST) -> set[str]:
 def test_a_module_imports_only_what_it_may(path: Path) -> None:
     unit, tree = _unit(path), ast.parse(path.read_text())
     assert unit in ARROWS, f"{unit} is new: say in ARROWS what it may import"
-    assert _violations(unit, tree) == set()
+    excused = {"pickle"} if path == ROOT / MAY_READ_PICKLES else set()
+    assert _violations(unit, tree) == excused
 
 
 @pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -161,6 +175,8 @@ def test_the_arrows_have_no_circle() -> None:
         ("loop", "import matplotlib.pyplot as plt"),
         ("stepper", "from rich.table import Table"),
         ("checkpoint", "import pickle"),
+        ("data", "import pickle"),
+        ("tasks", "import pooch"),
     ],
 )
 def test_the_check_of_imports_can_fail(unit: str, line: str) -> None:

@@ -8,8 +8,9 @@ import typer
 
 from bome.cli.console import table
 from bome.cli.docstrings import module_line, section
+from bome.data.sets import available
 from bome.registry import METHODS, variants
-from bome.tasks import TASKS
+from bome.tasks import ON_DATA, TASKS
 from bome.tasks.base import Settings
 
 
@@ -19,11 +20,12 @@ class Kind(StrEnum):
     methods = "methods"
     tasks = "tasks"
     settings = "settings"
+    data = "data"
 
 
 def ls(kind: Annotated[Kind | None, typer.Argument(help="By default all of them.")] = None) -> None:
-    """List methods, tasks and settings."""
-    shown = {Kind.methods: _methods, Kind.tasks: _tasks, Kind.settings: _settings}
+    """List methods, tasks, settings and data sets."""
+    shown = {Kind.methods: _methods, Kind.tasks: _tasks, Kind.settings: _settings, Kind.data: _data}
     for each in Kind if kind is None else [kind]:
         shown[each]()
 
@@ -36,7 +38,7 @@ def _methods() -> None:
 def _tasks() -> None:
     rows = []
     for name, make in TASKS.items():
-        told, optimum = section(make, "Args"), make().optimum
+        told, optimum = section(make, "Args"), None if name in ON_DATA else make().optimum
         rows.append((name, module_line(make), "optimum: " + ("unknown" if optimum is None else optimum.text)))
         rows += [("", f"variant: {told.get('variant', '')}", f"start: {told.get('start', '')}")]
     table("Tasks (--set variant=..., --set start=...)", ("name", "description, variants", "optimum, starts"), rows)
@@ -54,9 +56,21 @@ def _settings() -> None:
         if own:
             rows = [(field.name, told.get(field.name, ""), _default(field)) for field in own]
             table(f"Settings of {name} only", ("key", "meaning", "default"), rows)
-    by_task = [(name, asdict(make().settings)) for name, make in TASKS.items()]
+    by_task = [(name, asdict(ON_DATA[name] if name in ON_DATA else make().settings)) for name, make in TASKS.items()]
     keys = [key for key in by_task[0][1] if len({values[key] for _, values in by_task}) > 1]
-    table("Defaults by task", ("task", *keys), [(name, *(f"{v[key]:g}" for key in keys)) for name, v in by_task])
+    table("Defaults by task", ("task", *keys), [(name, *(_short(v[key]) for key in keys)) for name, v in by_task])
+
+
+def _data() -> None:
+    rows = []
+    for each in available():
+        rows.append((each.name, each.about, f"{each.size / 1e6:.0f} MB", each.found))
+        rows += [("", each.remedy, "", "")] if each.remedy else []
+    table("Data sets (BOME_DATA, BOME_CACHE)", ("name", "description", "download", "where"), rows)
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _default(field: Any) -> str:
