@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 
 from bome._typing import Leaves, Loss, Projection
 from bome.errors import ProblemError
@@ -240,6 +240,24 @@ class Problem:
             name = "outer" if which == "f" else "inner"
             raise ProblemError(f"the {name} loss must be a real number, got {value.dtype}: it has no gradient")
         return value
+
+
+def either(loss: Loss, dim: int, data: Any = None) -> Loss:
+    """The loss of one run, or the sum over a stack of them: v of one run has `dim` dimensions.
+
+    Args:
+        loss: of one run.
+        dim: the number of dimensions of v, which is a tensor.
+        data: the dimension of the runs in the batch, as `torch.func.vmap` wants to be told.
+    """
+
+    def summed(v: Any, theta: Any, batch: Any) -> Tensor:
+        if v.dim() == dim:
+            return loss(v, theta, batch)
+        total: Tensor = vmap(loss, in_dims=(0, 0, data))(v, theta, batch).sum()
+        return total
+
+    return summed
 
 
 class _Host(nn.Module):

@@ -61,31 +61,42 @@ class Plan:
     spec: dict[str, Any]
 
 
-def plan(task: str, method: str = "bome", values: Mapping[str, Any] | None = None, seed: int = 0) -> Plan:
+def plan(task: str, method: str = "bome", given: Mapping[str, Any] | None = None, seed: int = 0) -> Plan:
     """Make a plan from names and settings.
 
     Args:
         task: the name of a task.
         method: the name of a method, or `name:variant`.
-        values: settings by name, as text or as values: those of `Settings`, of the task (`variant`, `start`) and the
+        given: settings by name, as text or as values: those of `Settings`, of the task (`variant`, `start`) and the
             method's own.
         seed: of whatever the task draws.
     """
-    given = dict(values or {})
-    make_task = TASKS[_known("task", task, TASKS)]
+    chosen = parsed(task, method, given or {})
+    name, _, variant = method.partition(":")
+    kind, common = METHODS[name], _types(Settings)
+    built = TASKS[task](**{key: chosen[key] for key in ("variant", "start") if key in chosen}, seed=seed)
+    values = {**built.suggested.get(name, {}), **_variant(kind, name, variant, built), **chosen}
+    settings = replace(built.settings, **{key: value for key, value in values.items() if key in common})
+    solver = build(kind, settings, values)
+    spec = {"task": task, "method": method, "set": chosen, "seed": seed}
+    return Plan(built, solver, settings, Tuner() if variant == AUTO else None, spec)
+
+
+def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings given as text as the values that their types want; names and texts that are wrong are refused.
+
+    The task is not built, which may take a while.
+    """
+    _known("task", task, TASKS)
     name, _, variant = method.partition(":")
     kind = METHODS[_known("method", name, METHODS)]
-    common, own = _types(Settings), _types(kind)
-    known = {"variant": str, "start": str, **own, **common}
+    if variant:
+        _known(f"variant of {name}", variant, kind.variants)
+    known = {"variant": str, "start": str, **_types(kind), **_types(Settings)}
     known.pop("inner", None)  # made of inner_lr, inner_steps and inner_momentum
     for key in given:
         _known("setting", key, known)
-    chosen = {key: _parse(key, value, known[key]) for key, value in given.items()}
-    built = make_task(**{key: chosen[key] for key in ("variant", "start") if key in chosen}, seed=seed)
-    settings = replace(built.settings, **{key: value for key, value in chosen.items() if key in common})
-    solver = build(kind, settings, {**_variant(kind, name, variant, built), **chosen})
-    spec = {"task": task, "method": method, "set": chosen, "seed": seed}
-    return Plan(built, solver, settings, Tuner() if variant == AUTO else None, spec)
+    return {key: _parse(key, value, known[key]) for key, value in given.items()}
 
 
 def variants(name: str) -> list[str]:
@@ -96,7 +107,7 @@ def variants(name: str) -> list[str]:
 def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[str, Any]:
     if not variant:
         return {}
-    preset = dict(kind.variants[_known(f"variant of {name}", variant, kind.variants)])
+    preset = dict(kind.variants[variant])
     return {**preset, **task.published.get(name, {})} if variant == "published" else preset
 
 

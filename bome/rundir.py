@@ -249,6 +249,10 @@ def solve_into(
         write_atomic(folder / SUMMARY, _dump(_summary(made, None, DIVERGED, str(error), error.step)))
         raise
     summary = _summary(made, result, FINISHED, result.status, result.steps)
+    observe = made.task.observe
+    if observe is not None:
+        summary["observed"] = observe(made.task.problem.point)
+        summary["resolved"] = made.task.observed_afresh(made.task.problem.point)
     write_atomic(folder / SUMMARY, _dump(summary))
     return summary
 
@@ -314,6 +318,8 @@ def plain(value: Any) -> Any:
     """The value with null in place of NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

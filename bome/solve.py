@@ -75,13 +75,16 @@ def solve(
     def observe(problem: Problem) -> dict[str, float]:
         point = problem.point
         row = {**_entries("v", point.v), **_entries("theta", point.theta)}
-        return row if task.optimum is None else {**row, "distance_to_optimum": task.optimum.distance(point)}
+        if task.optimum is not None:
+            row["distance_to_optimum"] = task.optimum.distance(point)
+        return row if task.observe is None else {**row, **task.observe(point)}
 
     return run(
         task.problem,
         plan.method,
         outer_opt=outer_opt,
         inner_opt=inner_opt,
+        data=None if task.streams is None else task.streams(plan.method, settings),
         stop=MaxSteps(settings.steps),
         schedulers=schedulers,
         oracle=oracle,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
-import scipy.optimize  # type: ignore[import-untyped]
+import scipy.optimize
 import torch
 from torch import Tensor
 from torch.func import vmap

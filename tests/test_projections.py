@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.optimize  # type: ignore[import-untyped]
+import scipy.optimize
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -50,6 +50,9 @@ def outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("evaluations", ", ".join(f"{n:,} {kind}" for kind, n in summary["evaluations"].items() if n)),
         ("seconds", number(summary["seconds"])),
     ]
+    for title, key in (("observed", "observed"), ("with θ solved afresh", "resolved")):
+        if summary.get(key):
+            rows.append((title, ", ".join(f"{name} {number(value)}" for name, value in summary[key].items())))
     if summary["tuned"]:
         rows.append(("tuned", ", ".join(f"{key} {number(value)}" for key, value in summary["tuned"].items())))
     return rows

@@ -48,6 +48,7 @@ class AIDFP(Method):
 
     name: ClassVar[str] = "aid-fp"
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
+    separable: ClassVar[bool] = True
     settles = "solution"
 
     def __post_init__(self) -> None:

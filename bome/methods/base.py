@@ -94,6 +94,10 @@ class Method(ABC):
     accuracy: ClassVar[tuple[str, ...]] = ("inner", "K", "Q")
     """The fields whose growth removes the bias of its v-direction, as far as it has them; of `inner` it is T."""
 
+    separable: ClassVar[bool] = False
+    """Whether a step on a sum of independent problems is the step on each of them: no inner product over the whole of v
+    or θ, and no test of one, enters it. Such a method runs on a stack of problems as it is."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if not hasattr(cls, "name"):

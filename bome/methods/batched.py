@@ -1,4 +1,8 @@
-"""Many runs as one: a first-order method on a batch of points, instances and step sizes, by `vmap`."""
+"""Many runs as one: a method on a batch of points, instances and step sizes.
+
+First-order methods go through `vmap`. A second-order method that is `separable` takes its step on the sum of the losses
+of all runs: gradients and Hessian products of a sum of independent problems are those of each.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +17,7 @@ from bome.barrier import Metric
 from bome.errors import ProblemError, UnsupportedError
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
-from bome.oracles import FuncOracle, Oracle
+from bome.oracles import FuncOracle, Oracle, OracleName
 from bome.oracles.base import Needs
 from bome.problem import Problem
 from bome.trees import Pair
@@ -28,14 +32,16 @@ class Batched(Method):
     and `alive` in the state says so. Quantities in `info` are means over the runs alive.
 
     Attributes:
-        method: the method; first-order, since it runs on a `FuncOracle`.
-        own_data: whether batches have the dimension too: one instance of the problem for each run.
+        method: the method: first-order, on a `FuncOracle`; or separable, on an `AutogradOracle` of the summed losses.
+        own_data: whether batches have the dimension too: one instance of the problem for each run. Batches of
+            `torch.func.vmap`'s dimensions (0 or None in the place of every tensor) say it part by part; the first of
+            them stands for all that a step takes.
         v_scale: a factor on the direction of v for each run.
         theta_scale: likewise for θ.
     """
 
     method: Method
-    own_data: bool = False
+    own_data: bool | Batches = False
     v_scale: tuple[float, ...] = ()
     theta_scale: tuple[float, ...] = ()
 
@@ -43,8 +49,15 @@ class Batched(Method):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def __post_init__(self) -> None:
-        if self.method.requires != Needs.FIRST_ORDER:
-            raise UnsupportedError(f"only first-order methods run as a batch; {self.method.name} needs more")
+        if not batchable(self.method):
+            raise UnsupportedError(
+                f"only first-order and separable methods run as a batch; {self.method.name} is neither"
+            )
+
+    @property
+    def oracle(self) -> OracleName:
+        """The oracle it runs on."""
+        return "func" if self.method.requires == Needs.FIRST_ORDER else "autograd"
 
     @property
     def inner_map(self) -> InnerMap | None:
@@ -73,15 +86,37 @@ class Batched(Method):
 
     def init(self, oracle: Oracle, point: Pair) -> State:
         """The method's state for each run, and all of them alive."""
-        if not isinstance(oracle, FuncOracle):
-            raise UnsupportedError(f"Batched needs oracle='func', got {type(oracle).__name__}")
-        state: State = vmap(lambda v, theta: self.method.init(oracle, Pair(v, theta)))(point.v, point.theta)
+        if isinstance(oracle, FuncOracle) != (self.oracle == "func"):
+            raise UnsupportedError(
+                f"Batched({self.method.name}) needs oracle={self.oracle!r}, got {type(oracle).__name__}"
+            )
+        if self.oracle == "func":
+            state: State = vmap(lambda v, theta: self.method.init(oracle, Pair(v, theta)))(point.v, point.theta)
+        else:
+            state = self.method.init(oracle, point)
         first = point.theta[0]
         return {**state, "alive": (torch.ones(first.shape[0], dtype=torch.bool, device=first.device),)}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """One step of every run."""
         own = {name: leaves for name, leaves in state.items() if name != "alive"}
+        if self.oracle == "func":
+            direction, own, measured, new_theta = self._mapped(oracle, point, own, batches, metric)
+        else:
+            summed = self.method.step(oracle, point, own, batches, metric)
+            direction, own, new_theta = summed.direction, summed.state, summed.new_theta or ()
+            runs = len(state["alive"][0])
+            measured = {"f": torch.nan_to_num(summed.info.f / runs).expand(runs)}  # only the sum is known
+        alive = state["alive"][0] & _finite(direction.v + direction.theta + new_theta)
+        rest = Pair(_masked(direction.v, alive, self.v_scale), _masked(direction.theta, alive, self.theta_scale))
+        kept = tuple(torch.where(_like(alive, x), x, y) for x, y in zip(new_theta, point.theta, strict=False))
+        means = {name: torch.where(alive, x, torch.nan).nanmean() for name, x in measured.items()}
+        return Step(rest, {**own, "alive": (alive,)}, Info(**means), kept or None)
+
+    def _mapped(
+        self, oracle: Oracle, point: Pair, own: State, batches: Batches, metric: Metric
+    ) -> tuple[Pair, State, dict[str, Tensor], Leaves]:
+        """Directions, states, measurements and new θ of all runs, by `vmap`."""
 
         def one(
             v: Leaves, theta: Leaves, own: State, batches: Batches
@@ -90,13 +125,18 @@ class Batched(Method):
             measured = {name: value for name, value in step.info._asdict().items() if value is not None}
             return step.direction, step.state, measured, step.new_theta or ()
 
-        dims = (0, 0, 0, 0 if self.own_data else None)
-        direction, own, measured, new_theta = vmap(one, in_dims=dims)(point.v, point.theta, own, batches)
-        alive = state["alive"][0] & _finite(direction.v + direction.theta + new_theta)
-        rest = Pair(_masked(direction.v, alive, self.v_scale), _masked(direction.theta, alive, self.theta_scale))
-        kept = tuple(torch.where(_like(alive, x), x, y) for x, y in zip(new_theta, point.theta, strict=False))
-        means = {name: torch.where(alive, x, torch.nan).nanmean() for name, x in measured.items()}
-        return Step(rest, {**own, "alive": (alive,)}, Info(**means), kept or None)
+        data: Any = 0 if self.own_data else None
+        if isinstance(self.own_data, Batches):
+            data = Batches(self.own_data.inner[:1] * len(batches.inner), self.own_data.outer[:1] * len(batches.outer))
+        found: tuple[Pair, State, dict[str, Tensor], Leaves] = vmap(one, in_dims=(0, 0, 0, data))(
+            point.v, point.theta, own, batches
+        )
+        return found
+
+
+def batchable(method: Method) -> bool:
+    """Whether a method can run as a batch."""
+    return method.requires == Needs.FIRST_ORDER or method.separable
 
 
 def _like(flags: Tensor, x: Tensor) -> Tensor:

@@ -44,6 +44,7 @@ class ITD(Method):
 
     name: ClassVar[str] = "itd"
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.UNROLL
+    separable: ClassVar[bool] = True
     settles = "solution"
 
     def __post_init__(self) -> None:

@@ -46,6 +46,7 @@ class Reverse(Method):
 
     name: ClassVar[str] = "reverse"
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
+    separable: ClassVar[bool] = True
     settles = "solution"
 
     def __post_init__(self) -> None:

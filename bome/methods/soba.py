@@ -33,6 +33,7 @@ class SOBA(Method):
 
     name: ClassVar[str] = "soba"
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
+    separable: ClassVar[bool] = True
     settles = "solution"
 
     @property

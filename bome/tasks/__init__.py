@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+from bome.tasks import hyperclean, regularization
 from bome.tasks.base import Optimum, Settings, Task
 from bome.tasks.coreset import coreset
+from bome.tasks.hyperclean import hyperclean_digits, hyperclean_fashion, hyperclean_mnist
 from bome.tasks.lls import lls
 from bome.tasks.minimax import minimax
 from bome.tasks.quadratic import QuadraticInstance, quadratic, quadratic_instance
+from bome.tasks.regularization import regularization_20news, regularization_digits
 from bome.tasks.sine import sine
 
 TASKS: dict[str, Callable[..., Task]] = {
@@ -15,19 +18,37 @@ TASKS: dict[str, Callable[..., Task]] = {
     "lls": lls,
     "quadratic": quadratic,
     "sine": sine,
+    "hyperclean-mnist": hyperclean_mnist,
+    "hyperclean-fashion": hyperclean_fashion,
+    "hyperclean-digits": hyperclean_digits,
+    "regularization-20news": regularization_20news,
+    "regularization-digits": regularization_digits,
 }
 """Every task by its name on the command line."""
 
+ON_DATA: dict[str, Settings] = {
+    "hyperclean-mnist": hyperclean.SETTINGS,
+    "hyperclean-fashion": hyperclean.SETTINGS,
+    "regularization-20news": regularization.SETTINGS,
+}
+"""Tasks that need a data set, which building them may download; with the defaults of their runs."""
+
 __all__ = [
+    "ON_DATA",
     "TASKS",
     "Optimum",
     "QuadraticInstance",
     "Settings",
     "Task",
     "coreset",
+    "hyperclean_digits",
+    "hyperclean_fashion",
+    "hyperclean_mnist",
     "lls",
     "minimax",
     "quadratic",
     "quadratic_instance",
+    "regularization_20news",
+    "regularization_digits",
     "sine",
 ]

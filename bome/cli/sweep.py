@@ -1,0 +1,209 @@
+"""`bome sweep`: many configurations of a method on a task, over several seeds."""
+
+import contextlib
+import hashlib
+import json
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import bome
+from bome import rundir
+from bome import sweep as sweeps
+from bome.cli.console import line, note, number, stage_bar, table
+from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
+from bome.errors import BilevelError, ProblemError, UnsupportedError
+from bome.loop import RunInterruptedError
+from bome.registry import parsed
+from bome.rundir import FINISHED
+from bome.sweep import Choice, Job, Outcome, configuration
+
+MOST = 100_000
+"""Runs in a sweep; more is a mistake in the grid."""
+
+
+class BackendChoice(StrEnum):
+    """Where workers are; the same as `bome.sweep.Backend`."""
+
+    loky = "loky"
+    ray = "ray"
+    dask = "dask"
+
+
+class NothingFinishedError(BilevelError):
+    """No configuration came to its end on all seeds."""
+
+    exit_code = 3
+
+
+def sweep(
+    task: Annotated[str, typer.Argument(help="The name of a task; 'bome ls tasks' lists them.")],
+    method: Annotated[
+        str, typer.Option("--method", help="A method, or METHOD:VARIANT; see 'bome ls methods'.")
+    ] = "bome",
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", metavar="KEY=V1,V2,...", help="The values of a setting; repeated, all combinations."),
+    ] = None,
+    settings: Settings = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Every configuration is run with seeds 0, 1, ...")] = 1,
+    out: Out = None,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Processes, for runs that cannot go as one batch.")
+    ] = 1,
+    backend: Annotated[
+        BackendChoice, typer.Option("--backend", help="Where they are: this machine, or a Ray or Dask cluster.")
+    ] = BackendChoice.loky,
+    log_every: Annotated[int, typer.Option("--log-every", min=1, help="Steps between logged rows.")] = 10,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Search over settings: each configuration with each seed once; chosen by validation set 2, judged by test.
+
+    The same command again goes on where it was stopped.
+    """
+    axes = _axes(task, method, grid or ())
+    values = parsed(task, method, parse_settings(settings))
+    jobs = [replace(job, log_every=log_every) for job in sweeps.grid(task, method, values, axes, seeds)]
+    if len(jobs) > MOST:
+        raise ProblemError(f"the grid has {len(jobs):,} runs, more than the {MOST:,} that a sweep may have")
+    told = {"task": task, "method": method, "set": values, "grid": axes, "seeds": seeds, "log_every": log_every}
+    _check(jobs)
+    folder = out if out is not None else _default_folder(task, method, told)
+    sweeps.prepare(folder, {**told, "version": bome.__version__})
+    command = _command(told, folder, workers, backend)
+    with _told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
+        outcomes = sweeps.carry_out(jobs, folder, report, workers, backend.value)
+    choices = sweeps.ranked(outcomes.values())
+    if as_json:
+        line(json.dumps(rundir.plain(_summary(choices, folder, list(axes))), ensure_ascii=False))
+    elif not quiet:
+        _show(choices, folder, list(axes), f"{task} by {method}")
+    if not math.isfinite(choices[0].score):
+        reason = choices[0].outcomes[0].reason
+        raise NothingFinishedError(f"no configuration finished on all seeds; the first one: {reason}")
+
+
+def _axes(task: str, method: str, given: Sequence[str]) -> dict[str, list[Any]]:
+    """The values of each setting in the grid, in order and without repetition."""
+    parsed(task, method, {})  # the names, before the values
+    axes: dict[str, list[Any]] = {}
+    for text in given:
+        key, _, values = (part.strip() for part in text.partition("="))
+        words = [word.strip() for word in values.split(",")]
+        if not key or not all(words):
+            raise ProblemError(f"--grid wants KEY=V1,V2,..., such as --grid outer_lr=10,100, got {text!r}")
+        if key in axes:
+            raise ProblemError(f"{key} is twice in the grid: give all of its values at once, --grid {key}=V1,V2,...")
+        axes[key] = list(dict.fromkeys(parsed(task, method, {key: word})[key] for word in words))
+    return axes
+
+
+def _check(jobs: Sequence[Job]) -> None:
+    """Refuse what cannot work in any configuration, before anything is run or written."""
+    for job in jobs:
+        if job.seed == 0:
+            made = job.made()
+            reason = made.method.refusal(made.task.problem)
+            if reason is not None:
+                raise UnsupportedError(f"{made.method.name} cannot solve this problem: {reason}")
+
+
+def _default_folder(task: str, method: str, told: Mapping[str, Any]) -> Path:
+    """A place of its own for every sweep, the same for the same command."""
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+    return Path("runs") / f"sweep-{task}-{method.replace(':', '-')}-{digest}"
+
+
+def _command(told: Mapping[str, Any], folder: Path, workers: int, backend: BackendChoice) -> str:
+    words = ["bome", "sweep", told["task"], "--method", told["method"]]
+    words += [word for key, some in told["grid"].items() for word in ("--grid", f"{key}={','.join(map(str, some))}")]
+    words += [word for key, value in told["set"].items() for word in ("--set", f"{key}={value}")]
+    words += ["--seeds", str(told["seeds"]), "--log-every", str(told["log_every"]), "--out", str(folder)]
+    words += ["--workers", str(workers)] if workers > 1 else []
+    words += ["--backend", backend.value] if backend != BackendChoice.loky else []
+    return shlex.join(words)
+
+
+@contextlib.contextmanager
+def _told_how_to_continue(command: str) -> Iterator[None]:
+    try:
+        yield
+    except RunInterruptedError as error:
+        error.add_note(f"continue with: {command}")
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        note(f"continue with: {command}")
+        raise
+
+
+def _scored_by(choice: Choice) -> str:
+    return "val2_loss" if any("val2_loss" in outcome.last for outcome in choice.outcomes) else "f"
+
+
+def _names(choices: Sequence[Choice]) -> list[str]:
+    """What is observed in some run, in order."""
+    return list(dict.fromkeys(name for choice in choices for outcome in choice.outcomes for name in outcome.observed))
+
+
+def _failures(choices: Sequence[Choice]) -> list[tuple[Choice, Outcome]]:
+    return [(choice, outcome) for choice in choices for outcome in choice.outcomes if outcome.status != FINISHED]
+
+
+def _swept(values: Sequence[tuple[str, Any]], axes: Sequence[str]) -> str:
+    """A configuration by what is swept."""
+    return configuration((key, value) for key, value in values if key in axes) or "defaults"
+
+
+def _show(choices: Sequence[Choice], folder: Path, axes: Sequence[str], title: str) -> None:
+    by = _scored_by(choices[0])
+    names = [name for name in _names(choices) if name not in (by, "test_accuracy")]
+    rows = []
+    for i, choice in enumerate(choices):
+        finished = sum(outcome.status == FINISHED for outcome in choice.outcomes)
+        score = number(choice.score) if math.isfinite(choice.score) else f"{finished} of {len(choice.outcomes)} ended"
+        others = ", ".join(f"{name} {number(choice.mean(name)[0])}" for name in names) if finished else "–"
+        mark = "→" if i == 0 and math.isfinite(choice.score) else ""
+        rows.append((mark, _swept(choice.values, axes), score, _with_error(choice, "test_accuracy"), others))
+    table(title, ("", "configuration", by, "test accuracy", "observed"), rows)
+    broken = _failures(choices)
+    if broken:
+        told = [(_swept(choice.values, axes), str(o.job.seed), o.status, o.reason) for choice, o in broken]
+        table("Not finished", ("configuration", "seed", "status", "reason"), told)
+    if math.isfinite(choices[0].score):
+        line(f"chosen by {by}: {_swept(choices[0].values, axes)}")
+    line(f"sweep: {folder}")
+
+
+def _with_error(choice: Choice, name: str) -> str:
+    mean, error = choice.mean(name)
+    if math.isnan(mean):
+        return "–"
+    return number(mean) if error is None else f"{number(mean)} ± {error:.2g}"
+
+
+def _summary(choices: Sequence[Choice], folder: Path, axes: Sequence[str]) -> dict[str, Any]:
+    names = _names(choices)
+
+    def told(choice: Choice) -> dict[str, Any]:
+        seeds = [outcome.job.seed for outcome in choice.outcomes if outcome.status == FINISHED]
+        means = {name: dict(zip(("mean", "se"), choice.mean(name), strict=True)) for name in names}
+        return {"values": dict(choice.values), "score": choice.score, "finished_seeds": seeds, "observed": means}
+
+    chosen = choices[0] if math.isfinite(choices[0].score) else None
+    return {
+        "folder": str(folder),
+        "chosen_by": _scored_by(choices[0]),
+        "chosen": None if chosen is None else {key: value for key, value in chosen.values if key in axes},
+        "configurations": [told(choice) for choice in choices],
+        "not_finished": [
+            {"values": dict(choice.values), "seed": o.job.seed, "status": o.status, "reason": o.reason}
+            for choice, o in _failures(choices)
+        ],
+    }
