@@ -1,5 +1,7 @@
 """Bilevel optimisation made easy: min over (v, θ) of f(v, θ), where θ must minimise g(v, ·)."""
 
+from typing import TYPE_CHECKING, Any
+
 from bome import methods, tasks, testing
 from bome.data import Data, Minibatches
 from bome.hypergradients import hypergradcheck
@@ -13,6 +15,9 @@ from bome.stepper import Stepper
 from bome.stopping import MaxSteps
 from bome.tuner import Tuner
 
+if TYPE_CHECKING:
+    from bome.estimators import HyperCleaner, LearnedRegularization, LearnedRegularizationRegressor
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -24,6 +29,9 @@ __all__ = [
     "Data",
     "FuncOracle",
     "GradientDescent",
+    "HyperCleaner",
+    "LearnedRegularization",
+    "LearnedRegularizationRegressor",
     "MaxSteps",
     "Minibatches",
     "PerSample",
@@ -42,3 +50,14 @@ __all__ = [
     "tasks",
     "testing",
 ]
+
+_ESTIMATORS = ("HyperCleaner", "LearnedRegularization", "LearnedRegularizationRegressor")
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are asked for, since scikit-learn takes longer to load than all the rest."""
+    if name in _ESTIMATORS:
+        from bome import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

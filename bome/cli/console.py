@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
@@ -90,6 +90,23 @@ def progress_bar(total: int, *, quiet: bool) -> Iterator[Bar | NoBar]:
     # Our own calls refresh the bar: a thread that does would wake up during steps.
     with RichProgress(*columns, console=console, auto_refresh=False, transient=True) as bar:
         yield Bar(bar, bar.add_task("", total=total))
+
+
+@contextmanager
+def stage_bar(name: str, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar over the parts of some work on stderr, if that is a terminal; it is told what is done, and of how much."""
+    console = Console(stderr=True, markup=False, highlight=False)
+    if quiet or not console.is_terminal:
+        yield lambda what, done, total: None
+        return
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with RichProgress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=printable(f"{name}: {what}"))
+
+        yield report
 
 
 def _measured(progress: Progress) -> str:

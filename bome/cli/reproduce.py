@@ -1,23 +1,19 @@
 """`bome reproduce`: the experiments of the paper."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bome.cli.console import line, printable, table
+from bome.cli.console import line, stage_bar, table
 from bome.cli.options import Json, Out, Quiet
 from bome.errors import ProblemError
 
 if TYPE_CHECKING:  # the experiments draw figures, and matplotlib takes a while to import
-    from bome.experiments.base import Findings, Report
+    from bome.experiments.base import Findings
 
 ALL = "all"
 
@@ -31,7 +27,7 @@ class PresetChoice(StrEnum):
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="toys, theory, or all of them.")],
+    experiment: Annotated[str, typer.Argument(help="toys, theory, hyperclean, regularization, or all.")],
     preset: Annotated[
         PresetChoice, typer.Option("--preset", help="Seconds, minutes on two cores, or the full protocol.")
     ] = PresetChoice.quick,
@@ -52,7 +48,7 @@ def reproduce(
     for name in names:
         folder = _folder(out, name, preset, several=experiment == ALL)
         page.prepare(folder, name, preset.value)
-        with _bar(name, quiet=quiet) as report:
+        with stage_bar(name, quiet=quiet) as report:
             findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)
         written = page.write(folder, findings)
         if docs is not None:
@@ -85,20 +81,3 @@ def _show(findings: "Findings", written: Path) -> None:
     table(findings.title, ("claim", "tested in", "found", "holds"), rows)
     line(", ".join(text for text, _ in counts(findings.claims)))
     line(f"report: {written}")
-
-
-@contextmanager
-def _bar(name: str, *, quiet: bool) -> "Iterator[Report]":
-    """A progress bar over the parts of an experiment on stderr, if that is a terminal."""
-    console = Console(stderr=True, markup=False, highlight=False)
-    if quiet or not console.is_terminal:
-        yield lambda what, done, total: None
-        return
-    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(name, total=None)
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=printable(f"{name}: {what}"))
-
-        yield report

@@ -1,12 +1,16 @@
 """The experiments of the paper, one file each."""
 
 from bome.experiments.base import Experiment
+from bome.experiments.hyperclean import HYPERCLEAN
+from bome.experiments.regularization import REGULARIZATION
 from bome.experiments.theory import THEORY
 from bome.experiments.toys import TOYS
 
 EXPERIMENTS: dict[str, Experiment] = {
     "toys": TOYS,
     "theory": THEORY,
+    "hyperclean": HYPERCLEAN,
+    "regularization": REGULARIZATION,
 }
 """Every experiment by its name on the command line."""
 

@@ -25,7 +25,7 @@ from bome.inner import GradientDescent
 from bome.loop import run
 from bome.methods import Batched, Compiled, Method
 from bome.oracles.base import Needs
-from bome.problem import Problem
+from bome.problem import Problem, either
 from bome.registry import METHODS, build
 from bome.stopping import MaxSteps
 from bome.tasks import TASKS, Task
@@ -221,8 +221,8 @@ def _stacked(tasks: list[Task], factor: float) -> Problem:
         torch.stack([getattr(task.problem, name).value for task in tasks]) for name in ("v", "theta")
     )  # fmt: skip
     return Problem(
-        _either(_times(first.outer, factor), v.dim() - 1),
-        _either(first.inner, v.dim() - 1),
+        either(_times(first.outer, factor), v.dim() - 1),
+        either(first.inner, v.dim() - 1),
         v,
         theta,
         first.project_v[0],
@@ -232,17 +232,6 @@ def _stacked(tasks: list[Task], factor: float) -> Problem:
 
 def _times(loss: Loss, factor: float) -> Loss:
     return lambda v, theta, batch: factor * loss(v, theta, batch)
-
-
-def _either(loss: Loss, dim: int) -> Loss:
-    """The loss of one start, or the sum over a stack of them."""
-
-    def summed(v: Any, theta: Any, batch: Any) -> Tensor:
-        if v.dim() == dim:
-            return loss(v, theta, batch)
-        return vmap(lambda v, theta: loss(v, theta, batch))(v, theta).sum()
-
-    return summed
 
 
 class _Observer:

@@ -77,7 +77,7 @@ def path(group: Group) -> Figure | None:
     for i, (run, label) in enumerate(zip(group.runs, group.labels(), strict=True)):
         x, y = _thin(*run.path(scene.across, scene.up))
         axes.plot(
-            x, y, color=COLOURS[i % len(COLOURS)], label=_plain(label) if len(group.runs) > 1 else "path", zorder=3
+            x, y, color=COLOURS[i % len(COLOURS)], label=as_label(label) if len(group.runs) > 1 else "path", zorder=3
         )
         axes.plot(x[:1], y[:1], "o", color=COLOURS[i % len(COLOURS)], zorder=4)
     if scene.optimum is not None:
@@ -172,7 +172,7 @@ def _curves(
     figure, axes = _axes("outer step", label)
     for i, ((steps, values), name) in enumerate(zip(series, group.labels(), strict=True)):
         shown = np.where(values > 0, values, np.nan) if logarithmic else values
-        axes.plot(steps, shown, DASHES[i % len(DASHES)], color=COLOURS[i % len(COLOURS)], label=_plain(name))
+        axes.plot(steps, shown, DASHES[i % len(DASHES)], color=COLOURS[i % len(COLOURS)], label=as_label(name))
     if level is not None:
         axes.axhline(level, color=GREY, linestyle=(0, (5, 3)), linewidth=1.2)
     if logarithmic and any((values > 0).any() for _, values in series):
@@ -219,7 +219,7 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def _plain(text: str) -> str:
+def as_label(text: str) -> str:
     """A label that is no formula, whatever it contains, and is never hidden by a leading underscore."""
     kept = re.sub(r"[^\x20-\x7e\u00a0-\u024f\u0370-\u03ff]", "?", text)[:40]
     return kept.replace("$", r"\$").replace("_", " ")

@@ -1,0 +1,102 @@
+"""`bome clean`: find the wrong labels of a table."""
+
+import json
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bome.cli.console import line, note, stage_bar, table
+from bome.cli.options import Json, Out, Quiet, Seed
+
+if TYPE_CHECKING:  # scikit-learn takes a while to import
+    from bome.estimators.cleaning import Request
+
+Columns = list[str] | None
+
+
+def clean(
+    train: Annotated[Path, typer.Argument(metavar="TRAIN", help="A CSV or Parquet file with labels to be judged.")],
+    trusted: Annotated[Path, typer.Option("--trusted", help="A file with the same columns and right labels.")],
+    label: Annotated[str, typer.Option("--label", metavar="COLUMN", help="The column of the label.")],
+    text: Annotated[
+        Columns, typer.Option("--text", metavar="COLUMN", help="A column of text; may be repeated.")
+    ] = None,
+    image: Annotated[
+        Columns, typer.Option("--image", metavar="COLUMN", help="A column of paths to images; may be repeated.")
+    ] = None,
+    drop: Annotated[
+        Columns, typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be repeated.")
+    ] = None,
+    out: Out = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Find the wrong labels of a table by a few trusted rows. Goes on where it was stopped.
+
+    Writes weights.csv, issues.csv, model.safetensors (for 'bome predict') and report.html.
+    """
+    from bome.estimators.cleaning import Request
+
+    request = Request(train, trusted, label, tuple(text or ()), tuple(image or ()), tuple(drop or ()), seed)
+    folder, summary = clean_into(out, request, command_of(request), quiet=quiet)
+    if as_json:
+        line(json.dumps({**summary, "folder": str(folder)}, ensure_ascii=False))
+    elif not quiet:
+        table(f"labels of {train.name}", ("", "result"), outcome(summary))
+        line(f"report: {folder / 'report.html'}")
+
+
+def clean_into(out: Path | None, request: "Request", command: str, *, quiet: bool) -> tuple[Path, dict[str, Any]]:
+    """Clean a table; nothing is computed again that is already there.
+
+    Returns:
+        The folder, and the summary.
+    """
+    from bome.estimators import HyperCleaner, cleaning
+
+    if out is not None:
+        cleaning.check_folder(out)
+    with stage_bar("clean", quiet=quiet) as report:
+        report("reading", 0, 1)
+        inputs = cleaning.read(request)
+        folder = cleaning.default_folder(request.train, inputs.digest) if out is None else out
+        done = cleaning.finished(folder, inputs.digest)
+        if done is not None:
+            return folder, {**done, "status": "finished before"}
+        cleaning.prepare(folder, inputs.digest, command)
+        started = time.monotonic()
+        cleaner = HyperCleaner(random_state=request.seed % 2**32)
+        try:
+            trusted = inputs.trusted_x, inputs.trusted_y
+            cleaner.fit(inputs.x, inputs.y, *trusted, progress=report, record=folder / cleaning.FIT)
+        except (KeyboardInterrupt, SystemExit):
+            note("what is finished is kept: the same command goes on from there")
+            raise
+        report("writing", 0, 1)
+        seconds = time.monotonic() - started
+        return folder, cleaning.write(folder, request, inputs, cleaner, command=command, seconds=seconds)
+
+
+def command_of(request: "Request") -> str:
+    """The command that repeats a cleaning."""
+    words = ["bome", "clean", str(request.train), "--trusted", str(request.trusted), "--label", request.label]
+    for option, names in (("--text", request.text), ("--image", request.image), ("--drop", request.drop)):
+        words += [word for name in names for word in (option, name)]
+    return shlex.join([*words, "--seed", str(request.seed)])
+
+
+def outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The outcome of a cleaning as rows of a table."""
+    rows, wrong = summary["rows"], summary["suspicious"]
+    return [
+        ("status", str(summary["status"])),
+        ("rows", f"{rows:,} with {len(summary['classes'])} classes, and {summary['trusted_rows']:,} trusted"),
+        ("suspicious", f"{wrong:,} ({wrong / rows:.1%}), listed in issues.csv"),
+        ("model", f"{summary['choice']}: {summary['choice_reason']}"),
+        ("certificate", (summary["certificate"] or {}).get("verdict", "–")),
+        ("seconds", f"{summary['seconds']:.1f}"),
+    ]

@@ -1,0 +1,29 @@
+"""`bome predict`: label a table by a cleaned model."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bome.cli.console import line
+from bome.cli.options import Json, Quiet
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where 'bome clean' wrote.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV or Parquet file with the same columns.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Predict the label of each row: writes a CSV file with the columns row, prediction and confidence."""
+    from bome.estimators import prediction
+
+    found = prediction.predict(folder, data, out)
+    if as_json:
+        line(json.dumps(found, ensure_ascii=False))
+    elif not quiet:
+        if found["accuracy"] is not None:
+            line(f"accuracy against the labels of {data}: {found['accuracy']:.1%}")
+        line(f"{found['rows']:,} predictions: {out}")

@@ -1,0 +1,160 @@
+"""Candidate models, and the choice between them by trusted rows that were held out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from bome.estimators.belief import Belief, learn_belief
+from bome.estimators.models import Fitter, LinearFitter, Model
+from bome.estimators.rows import Rows, stack, trusted_folds
+from bome.estimators.softmax import Array, Matrix, log_loss
+from bome.estimators.stages import Stages
+from bome.estimators.weighting import Weighting, learn_factors
+
+NAMES = ("cleaned", "relabelled", "trusted only", "all rows")
+RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+GUARD_ENTRIES = 20_000_000
+"""The guard looks at as many doubtful rows as have this many entries."""
+RIDGE_ROWS = 2_000
+
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Everything fitted to one set of rows.
+
+    Attributes:
+        models: by name.
+        belief: in the labels of the doubtful rows.
+        weighting: the bilevel run.
+        weights: of the doubtful rows in the model "cleaned".
+    """
+
+    models: dict[str, Model]
+    belief: Belief
+    weighting: Weighting
+    weights: Array
+
+
+def fit_candidates(
+    rows: Rows, fitter: Fitter, first: Array | None, seed: int, tell: Callable[[int, int], None] | None = None
+) -> Candidates:
+    """Fit every candidate.
+
+    Args:
+        rows: doubtful and trusted rows.
+        fitter: of the models.
+        first: where the factors of the weights begin; by default at 1.
+        seed: of the bilevel run.
+        tell: told the steps of the bilevel run.
+    """
+    alone = fitter.fit(rows.trusted_x, rows.trusted, np.ones(len(rows.trusted_labels)))
+    belief = learn_belief(rows, fitter, alone)
+    right = belief.of_given(rows.labels).astype(np.float64)
+    most = right**2  # a coin toss counts a quarter: half-believed labels spoil more than they add
+    begin = fitter.fit(rows.x, rows.given, most + 1e-6, belief.model)
+    start = np.ones(len(most)) if first is None else first
+    weighting = learn_factors(rows, fitter, begin, most, start, seed, tell)
+    weights = most * weighting.factors
+    both, targets = stack(rows.x, rows.trusted_x), np.concatenate([rows.given, rows.trusted])
+    ones = np.ones(len(rows.trusted_labels))
+    models = {
+        "cleaned": fitter.fit(both, targets, np.concatenate([weights, ones]), belief.model),
+        "relabelled": belief.model,
+        "trusted only": alone,
+        "all rows": fitter.fit(both, targets, np.ones(len(targets)), belief.model),
+    }
+    return Candidates(models, belief, weighting, weights)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The choice between the candidates.
+
+    Attributes:
+        name: of the chosen one.
+        reason: why, in one sentence.
+        table: held-out loss, its standard error and accuracy of each, a row per candidate.
+    """
+
+    name: str
+    reason: str
+    table: pd.DataFrame
+
+
+def judge(
+    rows: Rows, fitter: Fitter, first: Array | None, count: int, seed: int, tell: Tell, stages: Stages
+) -> Verdict:
+    """Fit the candidates without one part of the trusted rows after the other, and compare them on that part."""
+    parts = trusted_folds(rows.trusted_labels, count)
+    limit = max(1000, GUARD_ENTRIES // max(1, rows.x.shape[1]))
+    if len(rows.labels) > limit:
+        some = np.sort(np.random.default_rng(seed).permutation(len(rows.labels))[:limit])
+        rows, first = rows.some(some), None if first is None else first[some]
+    losses: dict[str, list[Array]] = {name: [] for name in NAMES}
+    hits: dict[str, list[Array]] = {name: [] for name in NAMES}
+    for number, (fit, held) in enumerate(parts):
+        tell("comparing on held-out trusted rows", number, len(parts))
+        found = stages.keep(f"held-out-{number}", partial(_held_out, rows, fit, held, fitter, first, seed))
+        labels = rows.trusted_labels[held]
+        for name, logits in found.items():
+            losses[name].append(log_loss(logits, labels))
+            hits[name].append(logits.argmax(axis=1) == labels)
+    tell("comparing on held-out trusted rows", len(parts), len(parts))
+    return choose(
+        {n: np.concatenate(v) for n, v in losses.items() if v}, {n: np.concatenate(v) for n, v in hits.items() if v}
+    )
+
+
+def _held_out(rows: Rows, fit: Array, held: Array, fitter: Fitter, first: Array | None, seed: int) -> dict[str, Array]:
+    """The logits of the held-out trusted rows by each candidate fitted without them."""
+    found = fit_candidates(rows.with_trusted(fit), fitter, first, seed)
+    return {name: model.logits(rows.trusted_x[held]) for name, model in found.models.items()}
+
+
+def choose(losses: dict[str, Array], hits: dict[str, Array]) -> Verdict:
+    """The candidate of the lowest held-out loss."""
+    table = pd.DataFrame(
+        {
+            "candidate": list(losses),
+            "loss": [float(x.mean()) for x in losses.values()],
+            "loss_se": [float(x.std() / np.sqrt(len(x))) for x in losses.values()],
+            "accuracy": [float(x.mean()) for x in hits.values()],
+        }
+    )
+    if not len(table):
+        return Verdict("trusted only", "There are too few trusted rows to compare models on held-out ones.", table)
+    by_name = table.set_index("candidate")
+    name = str(by_name["loss"].idxmin())
+    others = ", ".join(
+        f"{other} {by_name.loc[other, 'loss']:.3f} ({by_name.loc[other, 'accuracy']:.1%})"
+        for other in by_name.index
+        if other != name
+    )
+    count = len(next(iter(losses.values())))
+    reason = (
+        f"On {count} trusted rows, each held out in turn, the model '{name}' has the lowest loss: "
+        f"{by_name.loc[name, 'loss']:.3f} with {by_name.loc[name, 'accuracy']:.1%} right; {others}."
+    )
+    return Verdict(name, reason, table)
+
+
+def tuned(fitter: Fitter, x: Matrix, labels: Array, classes: int) -> Fitter:
+    """The fitter with the ridge that suits the trusted rows best, by cross-validation; networks stay as they are."""
+    if not isinstance(fitter, LinearFitter):
+        return fitter
+    if len(labels) > RIDGE_ROWS:
+        every = -(-len(labels) // RIDGE_ROWS)
+        x, labels = x[::every], labels[::every]
+    targets = np.eye(classes)[labels]
+    losses = np.zeros(len(RIDGES))
+    for fit, held in trusted_folds(labels, min(5, len(labels))):
+        model = None
+        for number, ridge in enumerate(RIDGES):
+            model = replace(fitter, ridge=ridge).fit(x[fit], targets[fit], np.ones(int(fit.sum())), model)
+            losses[number] += log_loss(model.logits(x[held]), labels[held]).sum()
+    return replace(fitter, ridge=RIDGES[int(losses.argmin())]) if losses.any() else fitter

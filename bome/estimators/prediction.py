@@ -1,0 +1,46 @@
+"""Applying a saved model to a table of a file: what `bome predict` reads and writes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bome.errors import ProblemError
+from bome.estimators import saved, tables
+from bome.estimators.cleaning import write_table
+
+
+def predict(folder: Path, data: Path, out: Path) -> dict[str, Any]:
+    """Label each row of a table; columns that the model does not use are ignored.
+
+    Returns:
+        The number of rows and, where the table has labels, the share of them that the model agrees with.
+
+    Raises:
+        ProblemError: the folder holds no model, or the table lacks a column or has a cell that cannot be right.
+        StorageError: a file cannot be read or written.
+    """
+    if not folder.is_dir():
+        raise ProblemError(f"{folder} is not a directory: name one that 'bome clean' wrote")
+    if out.is_dir():
+        raise ProblemError(f"{out} is a directory: name a file with --out")
+    model = saved.load(folder / saved.MODEL)
+    found = tables.scan(data)
+    if out.exists() and out.samefile(data):
+        raise ProblemError(f"{out} is the table itself: choose another --out")
+    for name in model.layout.columns:
+        tables.require(data, found.names, name, "which the model needs")
+    numbers = set(model.layout.numbers)
+    only = [*model.layout.columns, *([model.label] if model.label in found.names else [])]
+    table = tables.load(found, strings=set(only) - numbers, numbers=numbers, only=only)
+    probabilities = model.predict_proba(table)
+    best = probabilities.argmax(axis=1)
+    labels = np.array(model.classes, dtype=object)[best]
+    rows = np.arange(len(best))
+    write_table(out, pd.DataFrame({"row": rows, "prediction": labels, "confidence": probabilities[rows, best]}))
+    accuracy = None
+    if model.label in only:
+        given = [tables.canonical(value) for value in table.frame[model.label]]
+        accuracy = float(np.mean([a == b for a, b in zip(given, labels, strict=True)]))
+    return {"rows": len(best), "accuracy": accuracy, "predictions": str(out)}
