@@ -97,13 +97,13 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):
         """
         self._check_settings()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        validate_data(self, X, skip_check_array=True)
         features, given = checked(X), _labels(y, features=X)
+        validate_data(self, X, skip_check_array=True)
         if X_val is not None or y_val is not None:
             if X_val is None or y_val is None or trusted is not None:
                 raise ProblemError("give either X_val and y_val, or trusted, or none of them")
-            validate_data(self, X_val, reset=False, skip_check_array=True)
             apart, apart_labels = checked(X_val), _labels(y_val, features=X_val)
+            validate_data(self, X_val, reset=False, skip_check_array=True)
             mask = np.zeros(len(given), dtype=bool)
         else:
             apart, apart_labels = None, given[:0]
@@ -134,7 +134,8 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The likeliest class of each row."""
-        return np.asarray(self.classes_[self._logits(X).argmax(axis=1)])
+        best = self._logits(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def label_issues(self, *, style: Literal["bome", "cleanlab"] = "bome") -> pd.DataFrame:
         """What is wrong with the labels.
@@ -217,7 +218,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):
 
     def _check_classes(self, codes: Array, trusted_codes: Array) -> None:
         if len(self.classes_) < 2:
-            raise ProblemError(f"all labels are {self.classes_[0]!r}: a classifier needs at least two classes")
+            raise ProblemError(f"y has one class only, {self.classes_[0]}: a classifier needs at least two")
         absent = np.setdiff1d(codes, trusted_codes)
         if len(absent):
             names = ", ".join(repr(name) for name in self.classes_[absent[:5]].tolist())
@@ -301,8 +302,9 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):
 
     def _logits(self, x: Any) -> Array:
         check_is_fitted(self)
+        features = checked(x)
         validate_data(self, x, reset=False, skip_check_array=True)
-        return self._model.logits(self._encoder.transform(checked(x)))
+        return self._model.logits(self._encoder.transform(features))
 
 
 def _labels(y: Any, features: Any) -> Array:
@@ -310,7 +312,9 @@ def _labels(y: Any, features: Any) -> Array:
         raise ProblemError("this estimator requires y to be passed, but the target y is None")
     labels = column_or_1d(np.asarray(y), warn=True)
     if labels.dtype == object and any(label is None or label != label for label in labels):
-        raise ProblemError("y has missing labels: drop these rows or label them")
+        raise ProblemError("y contains NaN: drop the rows without a label, or label them")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ProblemError("Input y contains NaN or infinity: drop the rows without a label, or label them")
     check_classification_targets(labels)
     check_consistent_length(features, labels)
     return labels.astype(str) if labels.dtype == object and all(isinstance(v, str) for v in labels) else labels

@@ -30,10 +30,9 @@ LOWEST = 1e-6
 """Gates below this count as this much in the penalty, so that it stays finite."""
 PRICE = 0.2
 """The price of gates that are all 1, relative to the outer loss at the start."""
-STEPS = 100
-METHOD = lambda rate: BOME(GradientDescent(rate, 5), eta=0.5)
-LR = 0.03
-MOM = 0.0
+STEPS = 60
+RATE = 0.05
+"""The step of a gate, by Adam: in 60 steps a gate can go from 1 to anywhere."""
 WARM_UP = 100
 
 RowLoss = Callable[[Tensor, Tensor], Tensor]
@@ -109,9 +108,9 @@ def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, 
 
     result = run(
         Problem(outer, inner, gates, theta, project_v=box(0, WIDEST)),
-        METHOD(rate),
-        outer_opt=Adam([gates], LR),
-        inner_opt=SGD(list(theta.values()), rate, momentum=MOM),
+        BOME(GradientDescent(rate, 5), eta=0.5),
+        outer_opt=Adam([gates], RATE),
+        inner_opt=SGD(list(theta.values()), rate),
         stop=MaxSteps(STEPS),
     )
     return Gates(gates.numpy().astype(np.float64), result)

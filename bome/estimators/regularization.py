@@ -95,10 +95,12 @@ class Learned:
     """The penalties found.
 
     Attributes:
+        common: the best penalty for all features.
         strength: one per group.
         result: the bilevel run.
     """
 
+    common: float
     strength: Array
     result: Result
 
@@ -107,7 +109,7 @@ def learn_penalties(x: Matrix, targets: Array, kind: Kind, groups: Array, parts:
     """The best common penalty on the folds, then gates from there."""
     ridge = best_ridge(x, targets, kind, parts)
     found = learn_gates(Job(x, targets, kind.outputs, kind.torch_loss), groups, ridge, parts)
-    return Learned(penalties(found.values, ridge), found.result)
+    return Learned(ridge, penalties(found.values, ridge), found.result)
 
 
 def best_ridge(x: Matrix, targets: Array, kind: Kind, parts: Parts) -> float:
@@ -125,9 +127,8 @@ def best_ridge(x: Matrix, targets: Array, kind: Kind, parts: Parts) -> float:
 def is_better(x: Matrix, targets: Array, kind: Kind, groups: Array, fit: Array, held: Array) -> bool:
     """Whether penalties learned from some rows serve other rows better than a common one does."""
     parts = list(folds(_strata(targets[fit]), PARTS))
-    ridge = best_ridge(x[fit], targets[fit], kind, parts)
     learned = learn_penalties(x[fit], targets[fit], kind, groups, parts)
-    common = _solved(kind, x, targets, ridge, fit)
+    common = _solved(kind, x, targets, learned.common, fit)
     own = _solved(kind, x, targets, learned.strength[groups], fit)
     losses = [float(kind.loss(model.logits(x[held]), targets[held]).mean()) for model in (own, common)]
     return losses[0] <= losses[1]
@@ -186,26 +187,19 @@ class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
         self, x: Matrix, targets: Array, held: tuple[Matrix, Array] | None, kind: Kind, groups: Array, seed: int
     ) -> Array:
         """The penalty of each group; a common one where learned ones do not serve rows they were not learned from."""
-        order = natural_order(x, targets, seed)
-        order = np.random.default_rng(seed).permutation(order)[: max(200, ENTRIES // max(1, x.shape[1]))]
+        order = np.random.default_rng(seed).permutation(natural_order(x, targets, seed))
+        order = order[: max(200, ENTRIES // max(1, x.shape[1]))]
         x, targets = x[order], targets[order]
-        if held is not None:
+        if held is None:
+            parts = list(folds(_strata(targets), PARTS))
+        else:
             fit = np.arange(len(targets) + len(held[1])) < len(targets)
-            both = stack(x, held[0]), np.concatenate([targets, held[1]])
-            return self._kept(learn_penalties(*both, kind, groups, [(fit, ~fit)]))
-        if len(targets) < 2 * PARTS:
-            raise ProblemError(
-                f"penalties cannot be learned from {len(targets)} rows (n_samples={len(targets)}); give at least {2 * PARTS}"
-            )
-        parts = list(folds(_strata(targets), PARTS))
-        learned = self._kept(learn_penalties(x, targets, kind, groups, parts))
-        if self.penalty == "scalar" or is_better(x, targets, kind, groups, *parts[0]):
-            return learned
-        return np.full(len(learned), best_ridge(x, targets, kind, parts))
-
-    def _kept(self, learned: Learned) -> Array:
+            x, targets, parts = stack(x, held[0]), np.concatenate([targets, held[1]]), [(fit, ~fit)]
+        learned = learn_penalties(x, targets, kind, groups, parts)
         self.certificate_, self.n_iter_ = learned.result.certificate, learned.result.steps
-        return learned.strength
+        if held is not None or self.penalty == "scalar" or is_better(x, targets, kind, groups, *parts[0]):
+            return learned.strength
+        return np.full(len(learned.strength), learned.common)
 
 
 class LearnedRegularization(ClassifierMixin, _LearnedPenalty):
@@ -235,7 +229,7 @@ class LearnedRegularization(ClassifierMixin, _LearnedPenalty):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ProblemError(f"all labels are {self.classes_[0]!r}: a classifier needs at least two classes")
+            raise ProblemError(f"y has one class only, {self.classes_[0]}: a classifier needs at least two")
         held = _held(self, X_val, y_val)
         if held is not None:
             unknown = np.setdiff1d(held[1], self.classes_)

@@ -17,7 +17,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -56,6 +56,10 @@ class Ablation:
     varied: Mapping[str, Mapping[str, Any]]
     steps: int
     seeds: int
+
+    def first(self, count: int) -> "Ablation":
+        """Only some of the runs."""
+        return replace(self, varied=dict(list(self.varied.items())[:count]))
 
 
 @dataclass(frozen=True)

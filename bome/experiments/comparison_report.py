@@ -1,7 +1,8 @@
 """What a comparison says: sections of the report, rows of `docs/results/<experiment>.json`, and claims."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from bome.experiments import comparison_figures as figures
 from bome.experiments.base import Claim, Preset, Row, Section
@@ -48,6 +49,11 @@ def rows_of(found: Comparison, preset: Preset, command: str, extra: Sequence[str
             yield row(entry.method, variant, "steps", (steps, None), seeds_done)
             yield row(entry.method, variant, "gradient_equivalents", (steps * entry.units, None), seeds_done)
             yield row(entry.method, variant, "seconds", (steps * entry.seconds, None), seeds_done)
+
+
+def decided(claims: Iterable[Claim], preset: Preset) -> tuple[Claim, ...]:
+    """The claims; of the few steps of preset smoke nothing can be said."""
+    return tuple(replace(claim, holds=None) if preset == "smoke" else claim for claim in claims)
 
 
 def first_or_level(found: Comparison) -> Claim:

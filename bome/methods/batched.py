@@ -28,8 +28,8 @@ class Batched(Method):
     """B independent runs side by side: every tensor of v and θ has a first dimension of size B.
 
     The losses see one run at a time, as they would without the batch. All runs share the optimisers, so a run with a
-    step size of its own has its direction scaled. A run whose direction is not finite is put to rest: it moves no more,
-    and `alive` in the state says so. Quantities in `info` are means over the runs alive.
+    step size of its own has its direction scaled. A run whose direction or losses are not finite is put to rest: it has
+    no direction any more, and `alive` in the state says so. Quantities in `info` are means over the runs alive.
 
     Attributes:
         method: the method: first-order, on a `FuncOracle`; or separable, on an `AutogradOracle` of the summed losses.
@@ -107,7 +107,8 @@ class Batched(Method):
             direction, own, new_theta = summed.direction, summed.state, summed.new_theta or ()
             runs = len(state["alive"][0])
             measured = {"f": torch.nan_to_num(summed.info.f / runs).expand(runs)}  # only the sum is known
-        alive = state["alive"][0] & _finite(direction.v + direction.theta + new_theta)
+        losses = tuple(measured[name] for name in ("f", "g", "q", "lam") if name in measured)
+        alive = state["alive"][0] & _finite(direction.v + direction.theta + new_theta + losses)
         rest = Pair(_masked(direction.v, alive, self.v_scale), _masked(direction.theta, alive, self.theta_scale))
         kept = tuple(torch.where(_like(alive, x), x, y) for x, y in zip(new_theta, point.theta, strict=False))
         means = {name: torch.where(alive, x, torch.nan).nanmean() for name, x in measured.items()}

@@ -1,0 +1,125 @@
+"""Comparisons on learning tasks: costs, choices, and the smoke presets of both experiments."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bome.cli.main import execute
+from bome.experiments import comparison_report
+from bome.experiments.comparison import Comparison, Entry, compare, steps_for, units, uses_t
+from bome.experiments.hyperclean import METHODS, PROTOCOLS
+from bome.registry import METHODS as REGISTERED
+from bome.sweep import Job, Outcome
+
+SMOKE = PROTOCOLS["smoke"]
+QUICK = PROTOCOLS["quick"]
+
+
+def _outcome(method: str, value: float, *, seed: int = 0, **last: float) -> Outcome:
+    job = Job("hyperclean-digits", method, (("inner_steps", 1), ("outer_lr", value), ("steps", 4)), seed)
+    return Outcome(job, "finished", "", [{"step": 0, **last}, {"step": 4, **last}], steps=4)
+
+
+def _entry(method: str, accuracies: list[float], units_of_a_step: float = 3.0) -> Entry:
+    outcomes = tuple(
+        _outcome(method, 1.0, seed=seed, test_accuracy=accuracy, val2_loss=1.0)
+        for seed, accuracy in enumerate(accuracies)
+    )
+    return Entry(method, {"inner_steps": 1, "outer_lr": 1.0, "steps": 4}, outcomes, units_of_a_step)
+
+
+@pytest.mark.parametrize(
+    ("method", "inner_steps", "expected"),
+    [
+        ("bome", 1, 3),  # methods.md 2.3: T + 2
+        ("bome", 10, 12),
+        ("itd", 10, 10 + 2 * 10 + 2 * 10 + 1),  # T gradients, T products of each kind, f
+        ("aid-cg", 1, 1 + 1 + 1 + 2 * 10 + 2),  # T, f, a gradient with its graph, 10 Hessian products, a cross product
+        ("pbgd", 1, 3),
+    ],
+)
+def test_a_step_costs_what_its_formula_says(method: str, inner_steps: int, expected: float) -> None:
+    assert units(SMOKE, method, inner_steps) == pytest.approx(expected)
+
+
+def test_minibatches_count_as_their_part_of_the_samples() -> None:
+    whole = replace(QUICK, samples=(1_000, 1_000))  # the suggested batch of stocbio, so all samples
+    counts = units(whole, "stocbio", 1)
+    assert units(QUICK, "stocbio", 1) < counts / 10  # 1,000 of 50,000, and of 5,000
+
+
+def test_a_budget_is_never_exceeded_and_steps_are_limited() -> None:
+    for method in ("bome", "itd", "stocbio"):
+        steps = steps_for(QUICK, method, 10, QUICK.budget)
+        assert steps <= QUICK.most_steps
+        assert steps * units(QUICK, method, 10) <= QUICK.budget
+    assert steps_for(QUICK, "vrbo", 1, 1e9) == QUICK.most_steps
+
+
+def test_every_method_but_those_of_games_is_compared() -> None:
+    assert set(METHODS) == set(REGISTERED) - {"gda", "ogda"}
+    assert not uses_t("soba")
+    assert uses_t("bome")
+
+
+def test_means_and_errors_are_over_the_seeds_and_axes_are_scaled() -> None:
+    entry = _entry("bome", [90.0, 92.0], units_of_a_step=3.0)
+    mean, error = entry.last("test_accuracy")
+    assert mean == 91.0
+    assert error == pytest.approx(1.0)
+    across, means, errors = entry.curve("test_accuracy", "units")
+    assert across == [0.0, 12.0]
+    assert means == [91.0, 91.0]
+    assert errors == [pytest.approx(1.0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("bome", "other", "holds"),
+    [([91.0, 91.2], [90.0, 90.2], True), ([91.0, 91.2], [91.1, 91.3], True), ([90.0, 90.1], [91.0, 91.1], False)],
+)
+def test_first_or_level_allows_one_standard_error(bome: list[float], other: list[float], holds: bool) -> None:
+    found = Comparison("hyperclean-digits", {}, (_entry("bome", bome), _entry("itd", other)), (), {})
+    assert comparison_report.first_or_level(found).holds is holds
+
+
+def test_the_choice_is_made_on_validation_set_2_and_not_on_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fake(jobs: list[Job], folder: Path, report: object, workers: int = 1) -> dict[Job, Outcome]:
+        made = {}
+        for job in jobs:
+            lr = dict(job.values)["outer_lr"]
+            # the larger step size is better on validation set 2 and worse on test
+            last = {"val2_loss": 1 / lr, "test_accuracy": 100 - lr, "test_loss": lr}
+            made[job] = Outcome(job, "finished", "", [{"step": 0, **last}], steps=1)
+        return made
+
+    monkeypatch.setattr("bome.experiments.comparison.carry_out", fake)
+    protocol = replace(SMOKE, methods=("bome",), outer_lrs=(1.0, 5.0, 2.0), ablations=(), extra={})
+    (found,) = compare(protocol, lambda task, seed: {}, tmp_path, lambda what, done, total: None)
+    assert found.entry("bome").values["outer_lr"] == 5.0
+
+
+@pytest.mark.parametrize("name", ["hyperclean", "regularization"])
+def test_the_smoke_preset_leaves_numbers_figures_and_a_page(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "hyperclean":  # drawing takes most of the time, and the other one draws the same kinds of figures
+        monkeypatch.setattr("bome.experiments.comparison_figures.render", lambda figure: b"<svg/>")
+    folder = tmp_path / name
+    command = ["reproduce", name, "--preset", "smoke", "--out", str(folder), "--quiet"]
+    assert execute(command) == 0
+    rows = json.loads((folder / "results.json").read_text())
+    selected = {row["method"] for row in rows if row["variant"] == "selected" and row["metric"] == "test_accuracy"}
+    assert selected == set(METHODS)
+    resolved = {row["method"] for row in rows if row["metric"] == "test_accuracy_resolved"}
+    assert resolved == set(METHODS)
+    told = json.loads((folder / "findings.json").read_text())
+    assert all(claim["holds"] is None for claim in told["claims"])  # a few steps decide nothing
+    page = (folder / "report.html").read_text()
+    assert page.count("<figure") == sum(len(section["figures"]) for section in told["sections"])
+    before = {path: path.stat().st_mtime_ns for path in (folder / "parts").rglob("*.json")}
+    assert execute(command) == 0  # nothing is run again
+    assert {path: path.stat().st_mtime_ns for path in (folder / "parts").rglob("*.json")} == before
