@@ -173,11 +173,14 @@ def carry_out(
         for job in ended:
             found = read(folder, job)
             outcomes[job] = found if found is not None else Outcome(job, FAILED, "its worker was lost")
+            _tidy(folder, job)
             report(title(job), len(outcomes), len(jobs))
 
     def follow(what: str) -> Follow:
         return _seldom(lambda step: report(f"{what}, step {step}", len(outcomes), len(jobs)))
 
+    for job in outcomes:
+        _tidy(folder, job)
     if outcomes:
         report("found", len(outcomes), len(jobs))
     groups, singles = _grouped(jobs, missing, folder) if batched else ([], missing)
@@ -246,6 +249,12 @@ def _write(folder: Path, outcome: Outcome) -> None:
 
 def _at_work(folder: Path, job: Job) -> Path:
     return folder / "at_work" / job.key
+
+
+def _tidy(folder: Path, job: Job) -> None:
+    """Remove what a kill between the outcome and the end has left of a run that has ended."""
+    if read(folder, job) is not None:
+        shutil.rmtree(_at_work(folder, job), ignore_errors=True)
 
 
 @contextlib.contextmanager

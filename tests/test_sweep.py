@@ -26,6 +26,7 @@ from bome.problem import Problem
 from bome.projections import box
 from bome.registry import plan
 from bome.rundir import DIVERGED, FINISHED
+from bome.solve import solve
 from bome.stopping import MaxSteps
 from bome.sweep import FAILED, Job, Outcome, carry_out, grid, mean_and_error, prepare, ranked
 from bome.tasks import Task, hyperclean, hyperclean_digits
@@ -195,7 +196,8 @@ def _end(problem: Problem, data: Data, method: Method, outer_lr: float) -> Pair:
 
 
 def _doubled(samples: Samples) -> Samples:
-    return Samples(*(x if x is None or not x.is_floating_point() else x.double() for x in samples))
+    given = samples._asdict().items()
+    return samples._replace(**{key: x.double() for key, x in given if x is not None and x.is_floating_point()})
 
 
 def test_the_seconds_of_a_batch_are_shared_among_its_runs(tmp_path: Path) -> None:
@@ -288,7 +290,7 @@ def test_a_batch_ends_when_all_of_its_runs_are_dead(tmp_path: Path) -> None:
 
 
 def test_whatever_is_wrong_with_one_run_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sweep.solve
+    real = solve
 
     def broken(made: Any, **rest: Any) -> Any:
         if made.settings.eta == 0.25:
@@ -320,7 +322,7 @@ def test_a_run_that_is_told_to_stop_is_no_failure_and_goes_on_later(
 ) -> None:
     jobs = grid("lls", "bome", {"steps": 60}, {}, 1)
     whole = carry_out(jobs, tmp_path / "whole")
-    real = sweep.solve
+    real = solve
 
     def stopped(made: Any, **rest: Any) -> Any:
         def halfway(progress: Any) -> None:
@@ -391,7 +393,12 @@ def test_a_batch_killed_while_it_stored_its_outcomes_stores_the_rest(
     assert len(before) == 2
     monkeypatch.setattr(sweep, "_write", real)
     step = sweep._Watched.step
-    monkeypatch.setattr(sweep._Watched, "step", lambda *rest: steps.append(1) or step(*rest))
+
+    def counted(*rest: Any) -> Any:
+        steps.append(1)
+        return step(*rest)
+
+    monkeypatch.setattr(sweep._Watched, "step", counted)
     after = carry_out(jobs, tmp_path / "parts")
     assert steps == []  # all of its steps were done
     assert {name: when for name, when in mtimes(tmp_path / "parts").items() if name in before} == before
@@ -421,7 +428,7 @@ def test_a_folder_holds_one_sweep(tmp_path: Path) -> None:
 def spawning() -> Any:
     """Processes that have the library loaded and start at once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bome", "bome.sweep", "torch.func", "sklearn.datasets"])
+    context.set_forkserver_preload(["bome.sweep", "torch._dynamo", "sklearn.datasets"])
     return context
 
 
@@ -429,14 +436,14 @@ def spawning() -> Any:
 def test_a_sweep_killed_at_random_moments_loses_nothing_and_repeats_nothing(
     batched: bool, spawning: Any, tmp_path: Path
 ) -> None:
-    jobs = jobs_of(values={"steps": 220, "inner_steps": 1})
+    jobs = jobs_of(values={"steps": 150, "inner_steps": 1})
     whole = carry_out(jobs, tmp_path / "whole", batched=batched)
     folder, draw, kills = tmp_path / "parts", np.random.default_rng(0), 0
     seen: dict[str, int] = {}
-    for _ in range(60):
+    for attempt in range(60):
         child = spawning.Process(target=_child, args=(jobs, folder, batched))
         child.start()
-        child.join(draw.uniform(0.1, 2.5))
+        child.join(draw.uniform(0.1, 0.5 + attempt / 4))  # ever longer, for a busy machine
         if child.exitcode is not None:
             assert child.exitcode == 0
             break
@@ -477,7 +484,7 @@ def test_two_sweeps_at_once_share_the_work(spawning: Any, tmp_path: Path) -> Non
     assert len(mtimes(tmp_path)) == 4
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for workers in /proc")
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     jobs = jobs_of(values={"steps": 150, "inner_steps": 1}, seeds=3)
     seen: dict[str, int] = {}
@@ -574,6 +581,8 @@ def test_without_validation_set_2_the_choice_is_by_f() -> None:
 
 def test_the_standard_error_is_that_of_the_mean() -> None:
     """Values 1, 2, 3: mean 2, deviation 1, standard error 1/√3."""
-    assert mean_and_error([1.0, 2.0, 3.0]) == (2.0, pytest.approx(3**-0.5))
+    mean, error = mean_and_error([1.0, 2.0, 3.0])
+    assert mean == 2
+    assert error == pytest.approx(3**-0.5)
     assert mean_and_error([5.0]) == (5.0, None)
     assert mean_and_error([])[1] is None

@@ -18,7 +18,8 @@ from bome.oracles import AutogradOracle
 from bome.registry import plan
 from bome.solve import solve
 from bome.tasks import ON_DATA, TASKS, Task, hyperclean, hyperclean_digits, regularization, regularization_digits
-from bome.tasks.hyperclean import Samples, cleaning, judged, mean_loss, ridge, split_of, start_model, together, trained
+from bome.tasks.hyperclean import cleaning, judged, mean_loss, ridge, split_of, start_model, together, trained
+from bome.tasks.softmax import Samples
 from bome.trees import Pair
 
 Array = NDArray[np.float64]
@@ -230,7 +231,7 @@ def test_the_inner_problem_solved_afresh_has_no_slope(make: Callable[[], Task]) 
     assert task.streams is not None
     batch = task.streams(None, task.settings).inner.next()
     v = torch.linspace(0, 1, task.problem.v.leaves[0].numel())
-    theta = tuple(x.requires_grad_() for x in task.resolve((v,)))
+    theta = tuple(x.requires_grad_() for x in task.resolve((v,), task.problem.point.theta))
     value = task.problem.inner(v, task.problem.theta.seen(theta), batch)
     grads = torch.autograd.grad(value, theta)
     assert max(float(g.abs().max()) for g in grads) < 2e-4
@@ -301,12 +302,12 @@ def penalised(variant: str, v: Array, theta: Array) -> float:
     """g of the regularisation, from the authors' code and the paper."""
     train = regularization.split_of("regularization-digits", 0).train
     penalties = {
-        "code": lambda: 0.5 * (theta**2 * np.exp(v)[:, None]).mean(),
-        "squared": lambda: 0.5 * (theta**2 * np.exp(2 * v)[:, None]).mean(),
-        "sum": lambda: 0.5 * (theta**2 * np.exp(v)[:, None]).sum(),
-        "paper": lambda: np.linalg.norm(np.diag(np.exp(v)) @ theta) ** 2,
+        "code": 0.5 * (theta**2 * np.exp(v)[:, None]).mean(),
+        "squared": 0.5 * (theta**2 * np.exp(2 * v)[:, None]).mean(),
+        "sum": 0.5 * (theta**2 * np.exp(v)[:, None]).sum(),
+        "paper": np.linalg.norm(np.diag(np.exp(v)) @ theta) ** 2,
     }
-    return float(losses(dense(train) @ theta, train.labels.numpy()).mean() + penalties[variant]())
+    return float(losses(dense(train) @ theta, train.labels.numpy()).mean() + penalties[variant])
 
 
 @pytest.mark.parametrize("variant", regularization.VARIANTS)
@@ -347,9 +348,8 @@ def test_documents_are_halved_within_each_class_and_all_used_once() -> None:
         assert np.abs(counts[0] - counts[1]).max() <= 1
         given = np.concatenate([np.c_[dense(half), half.labels.numpy()] for half in halves])
         wanted = np.c_[rows[which], labels[which]]
-        np.testing.assert_allclose(
-            *(x[np.lexsort(x.round(5).T)] for x in (given, wanted)), atol=1e-6
-        )  # the same samples in another order
+        one, other = (x[np.lexsort(x.round(5).T)] for x in (given, wanted))
+        np.testing.assert_allclose(one, other, atol=1e-6)  # the same samples in another order
     other = regularization.split_of("regularization-digits", 1)
     assert not torch.equal(split.train.words.x.to_dense(), other.train.words.x.to_dense())
 

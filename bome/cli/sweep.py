@@ -70,9 +70,10 @@ def sweep(
     """
     axes = _axes(task, method, grid or ())
     values = parsed(task, method, parse_settings(settings))
+    runs = seeds * math.prod(map(len, axes.values()))
+    if runs > MOST:
+        raise ProblemError(f"the grid has {runs:,} runs, more than the {MOST:,} that a sweep may have")
     jobs = [replace(job, log_every=log_every) for job in sweeps.grid(task, method, values, axes, seeds)]
-    if len(jobs) > MOST:
-        raise ProblemError(f"the grid has {len(jobs):,} runs, more than the {MOST:,} that a sweep may have")
     told = {"task": task, "method": method, "set": values, "grid": axes, "seeds": seeds, "log_every": log_every}
     _check(jobs)
     folder = out if out is not None else _default_folder(task, method, told)

@@ -25,7 +25,7 @@ from bome.estimators.stages import Stages, digest
 Tell = Callable[[str, int, int], None]
 
 
-class HyperCleaner(ClassifierMixin, BaseEstimator):
+class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from a few trusted rows how far to believe each label of many others, and a classifier from both.
 
     Three ways to say which rows are trusted: `fit(X, y, X_val, y_val)` gives them apart, `fit(X, y, trusted=mask)` says
@@ -317,7 +317,8 @@ def _labels(y: Any, features: Any) -> Array:
         raise ProblemError("Input y contains NaN or infinity: drop the rows without a label, or label them")
     check_classification_targets(labels)
     check_consistent_length(features, labels)
-    return labels.astype(str) if labels.dtype == object and all(isinstance(v, str) for v in labels) else labels
+    texts = labels.dtype == object and all(isinstance(label, str) for label in labels)
+    return np.asarray(labels.astype(str) if texts else labels)
 
 
 def _mask(trusted: Any, n: int) -> Array:

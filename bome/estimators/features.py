@@ -15,6 +15,10 @@ from bome.estimators.softmax import Array, Matrix
 LIMIT = 30.0
 """Standardised values beyond this are cut: no single entry of a row may outweigh all others."""
 
+SMALL = 4_000_000
+"""Tables of up to this many entries are held in float64."""
+BLOCK = 65_536
+
 
 class Encoder:
     """Numbers are standardised, categories become one column for each value seen; what was not seen is all zero.
@@ -23,9 +27,13 @@ class Encoder:
     features are not centred.
     """
 
+    _categories: OneHotEncoder | None
+    _mean: Array | None
+    _scale: Array | float
+
     def fit(self, x: Any) -> "Encoder":
         """Learn columns and scales."""
-        self._categories: OneHotEncoder | None = None
+        self._categories = None
         if is_frame(x):
             frame = as_pandas(x)
             self._names = [name for name in frame.columns if not _numeric(frame[name])]
@@ -46,10 +54,10 @@ class Encoder:
         numbers = self._numbers(x)
         if sparse.issparse(numbers):
             return (numbers * (1 / self._scale)).tocsr()
-        scaled = np.clip((numbers - self._mean) / self._scale, -LIMIT, LIMIT).astype(numbers.dtype)
+        scaled = _scaled(numbers, 0.0 if self._mean is None else self._mean, self._scale)
         if self._categories is None:
             return scaled
-        return np.hstack([scaled, self._categories.transform(_texts(as_pandas(x)[self._names]))])
+        return np.hstack([scaled, self._categories.transform(_texts(as_pandas(x)[self._names])).astype(scaled.dtype)])
 
     def to_arrays(self) -> dict[str, Array]:
         """What was learned from a matrix, for a file.
@@ -112,7 +120,17 @@ def _numeric(column: pd.Series) -> bool:
 
 
 def _texts(frame: pd.DataFrame) -> Array:
-    return frame.astype(str).to_numpy(dtype=object)
+    return np.asarray(frame.astype(str), dtype=object)
+
+
+def _scaled(numbers: Array, mean: Array | float, scale: Array | float) -> Array:
+    """Standardised numbers, block by block; large tables in float32, which is half the memory."""
+    dtype = np.float64 if numbers.size <= SMALL and numbers.dtype == np.float64 else np.float32
+    out = np.empty(numbers.shape, dtype=dtype)
+    for start in range(0, len(numbers), BLOCK):
+        block = (numbers[start : start + BLOCK] - mean) / scale
+        out[start : start + BLOCK] = np.clip(block, -LIMIT, LIMIT)
+    return out
 
 
 def _scale(numbers: Array) -> Array | float:

@@ -1,9 +1,9 @@
 """The bilevel problem of learned penalties: one gate per feature, per group, or for all.
 
-With features x∘s, a penalty r on all coefficients γ is a penalty r/sⱼ² on the coefficient sⱼγⱼ of feature j. The gates s
-are the outer variable: the curvature of the inner problem stays bounded, and a gate of 0 removes its feature. The inner
-variable holds one model for each fold, fitted to the rows outside of it; the outer loss is that of the rows inside, plus
-a small price on open gates, without which features of pure noise that help by chance stay in.
+With features x∘s, a penalty r on all coefficients γ is a penalty r/sⱼ² on the coefficient sⱼγⱼ of feature j. The gates
+s are the outer variable: the curvature of the inner problem stays bounded, and a gate of 0 removes its feature. The
+inner variable holds one model for each fold, fitted to the rows outside of it; the outer loss is that of the rows
+inside, plus a small price on open gates, without which features of pure noise that help by chance stay in.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,8 @@ LOWEST = 1e-6
 """Gates below this count as this much in the penalty, so that it stays finite."""
 PRICE = 0.2
 """The price of gates that are all 1, relative to the outer loss at the start."""
-STEPS = 60
 RATE = 0.05
-"""The step of a gate, by Adam: in 60 steps a gate can go from 1 to anywhere."""
+"""The step of a gate, by Adam: in 60 steps it can go from 1 to anywhere."""
 WARM_UP = 100
 
 RowLoss = Callable[[Tensor, Tensor], Tensor]
@@ -68,7 +67,7 @@ class Gates:
     result: Result
 
 
-def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, Array]]) -> Gates:
+def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, Array]], steps: int) -> Gates:
     """Learn a gate for each group of features by BOME.
 
     Args:
@@ -76,6 +75,7 @@ def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, 
         groups: the number of the group of each feature, from 0.
         ridge: the common penalty r.
         parts: masks (to fit, to hold out) of the folds.
+        steps: of BOME.
     """
     x, targets, index = as_tensor(job.x), torch.as_tensor(job.targets), torch.as_tensor(groups)
     models = len(parts)
@@ -92,7 +92,8 @@ def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, 
         return torch.stack([job.loss(part, targets) for part in out.split(job.outputs, dim=1)])
 
     def inner(s: Tensor, model: Any, batch: None) -> Tensor:
-        return (fit * losses(s, model)).sum() + 0.5 * ridge * (model["coef"] ** 2).sum()
+        penalty: Tensor = 0.5 * ridge * (model["coef"] ** 2).sum()
+        return (fit * losses(s, model)).sum() + penalty
 
     def validation(s: Tensor, model: Any) -> Tensor:
         return (held * losses(s, model)).sum() / models
@@ -111,7 +112,7 @@ def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, 
         BOME(GradientDescent(rate, 5), eta=0.5),
         outer_opt=Adam([gates], RATE),
         inner_opt=SGD(list(theta.values()), rate),
-        stop=MaxSteps(STEPS),
+        stop=MaxSteps(steps),
     )
     return Gates(gates.numpy().astype(np.float64), result)
 

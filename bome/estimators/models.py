@@ -58,10 +58,10 @@ class Fitter(Protocol):
 class LinearModule(nn.Module):
     """x·coef + intercept, also for sparse x."""
 
-    def __init__(self, start: Affine) -> None:
+    def __init__(self, start: Affine, dtype: torch.dtype) -> None:
         super().__init__()
-        self.coef = nn.Parameter(torch.as_tensor(start.coef, dtype=torch.float32).clone())
-        self.intercept = nn.Parameter(torch.as_tensor(start.intercept, dtype=torch.float32).clone())
+        self.coef = nn.Parameter(torch.as_tensor(start.coef, dtype=dtype).clone())
+        self.intercept = nn.Parameter(torch.as_tensor(start.intercept, dtype=dtype).clone())
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits."""
@@ -83,8 +83,11 @@ class LinearFitter:
         return fit_softmax(x, targets, weights, self.ridge, start)
 
     def live(self, model: Affine, x: Matrix, seed: int) -> Live:
-        """Gradient descent with the step 1/L, L being the largest curvature of the inner loss."""
-        module, rate = LinearModule(model), 1 / (curvature(x, seed) + self.ridge)
+        """Gradient descent with the step 1/L, L being the largest curvature of the inner loss; in the type of x."""
+        module, rate = (
+            LinearModule(model, torch.float64 if x.dtype == np.float64 else torch.float32),
+            1 / (curvature(x, seed) + self.ridge),
+        )
         return Live(module, GradientDescent(rate, 5), SGD(module.parameters(), rate), self.ridge)
 
 
@@ -109,14 +112,14 @@ class NetworkFitter:
     Attributes:
         make: gives an untrained module for a number of features and a number of classes.
         seed: of the first weights and of the order of the rows.
-        steps: minibatches from scratch; a quarter of them where there is a start.
+        epochs: passes over the rows from scratch, but 200 to 2,000 minibatches; a quarter where there is a start.
         rate: of Adam.
         decay: weight decay.
     """
 
     make: Callable[[int, int], nn.Module]
     seed: int
-    steps: int = 1500
+    epochs: int = 20
     rate: float = 1e-3
     decay: float = 1e-4
 
@@ -133,13 +136,13 @@ class NetworkFitter:
                 torch.as_tensor(weights[kept] / weights[kept].mean(), dtype=torch.float32),
             )
             batches = Minibatches(tensors, min(BATCH, len(kept)), self.seed)
-            steps = self.steps if start is None else self.steps // 4
+            steps = min(2000, max(200, self.epochs * len(kept) // BATCH)) // (1 if start is None else 4)
             optimiser = AdamOptimiser(module.parameters(), self.rate, weight_decay=self.decay)
             schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, steps)
             for _ in range(steps):
                 features, target, weight = batches.next().data
                 optimiser.zero_grad()
-                (weight * nn.functional.cross_entropy(module(features), target, reduction="none")).mean().backward()
+                (weight * nn.functional.cross_entropy(module(features), target, reduction="none")).mean().backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 schedule.step()
         return Network(module)
@@ -165,13 +168,13 @@ class NetworkFitter:
         return module
 
 
-def as_tensor(x: Matrix) -> Tensor:
-    """A float32 tensor of the features, sparse where they are."""
+def as_tensor(x: Matrix, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The features as a tensor, sparse where they are."""
     if not sparse.issparse(x):
-        return torch.as_tensor(np.ascontiguousarray(x), dtype=torch.float32)
+        return torch.as_tensor(np.ascontiguousarray(x), dtype=dtype)
     coo = x.tocoo()
     places = torch.as_tensor(np.stack([coo.row, coo.col]).astype(np.int64))
-    values = torch.as_tensor(coo.data, dtype=torch.float32)
+    values = torch.as_tensor(coo.data, dtype=dtype)
     return torch.sparse_coo_tensor(places, values, coo.shape, check_invariants=False).coalesce()
 
 

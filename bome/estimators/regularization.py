@@ -105,10 +105,10 @@ class Learned:
     result: Result
 
 
-def learn_penalties(x: Matrix, targets: Array, kind: Kind, groups: Array, parts: Parts) -> Learned:
+def learn_penalties(x: Matrix, targets: Array, kind: Kind, groups: Array, parts: Parts, steps: int) -> Learned:
     """The best common penalty on the folds, then gates from there."""
     ridge = best_ridge(x, targets, kind, parts)
-    found = learn_gates(Job(x, targets, kind.outputs, kind.torch_loss), groups, ridge, parts)
+    found = learn_gates(Job(x, targets, kind.outputs, kind.torch_loss), groups, ridge, parts, steps)
     return Learned(ridge, penalties(found.values, ridge), found.result)
 
 
@@ -124,10 +124,10 @@ def best_ridge(x: Matrix, targets: Array, kind: Kind, parts: Parts) -> float:
     return RIDGES[int(np.argmin(losses))]
 
 
-def is_better(x: Matrix, targets: Array, kind: Kind, groups: Array, fit: Array, held: Array) -> bool:
+def is_better(x: Matrix, targets: Array, kind: Kind, groups: Array, fit: Array, held: Array, steps: int) -> bool:
     """Whether penalties learned from some rows serve other rows better than a common one does."""
     parts = list(folds(_strata(targets[fit]), PARTS))
-    learned = learn_penalties(x[fit], targets[fit], kind, groups, parts)
+    learned = learn_penalties(x[fit], targets[fit], kind, groups, parts, steps)
     common = _solved(kind, x, targets, learned.common, fit)
     own = _solved(kind, x, targets, learned.strength[groups], fit)
     losses = [float(kind.loss(model.logits(x[held]), targets[held]).mean()) for model in (own, common)]
@@ -146,9 +146,12 @@ def _strata(targets: Array) -> Array:
 class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
     """What the classifier and the regressor share: settings, scales, and the search for the penalties."""
 
-    def __init__(self, penalty: Penalty = "feature", *, groups: Any = None, random_state: Any = None) -> None:
+    def __init__(
+        self, penalty: Penalty = "feature", *, groups: Any = None, max_iter: int = 60, random_state: Any = None
+    ) -> None:
         self.penalty = penalty
         self.groups = groups
+        self.max_iter = max_iter
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -178,7 +181,7 @@ class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
         strength = self._strength(
             scaled, targets, held and (_standardised(held[0], mean, scale), held[1]), kind, groups, seed
         )
-        self.penalty_ = float(strength[0]) if self.penalty == "scalar" else strength
+        self.penalty_: Any = float(strength[0]) if self.penalty == "scalar" else strength
         model = kind.solve(scaled, targets, strength[groups])
         coef = model.coef / scale[:, None]
         return Affine(coef, model.intercept - mean @ coef)
@@ -195,14 +198,17 @@ class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
         else:
             fit = np.arange(len(targets) + len(held[1])) < len(targets)
             x, targets, parts = stack(x, held[0]), np.concatenate([targets, held[1]]), [(fit, ~fit)]
-        learned = learn_penalties(x, targets, kind, groups, parts)
+        steps = int(self.max_iter)
+        learned = learn_penalties(x, targets, kind, groups, parts, steps)
         self.certificate_, self.n_iter_ = learned.result.certificate, learned.result.steps
-        if held is not None or self.penalty == "scalar" or is_better(x, targets, kind, groups, *parts[0]):
+        if held is not None or self.penalty == "scalar":
+            return learned.strength
+        if is_better(x, targets, kind, groups, *parts[0], steps):
             return learned.strength
         return np.full(len(learned.strength), learned.common)
 
 
-class LearnedRegularization(ClassifierMixin, _LearnedPenalty):
+class LearnedRegularization(ClassifierMixin, _LearnedPenalty):  # type: ignore[misc]
     """A linear classifier beside `LogisticRegressionCV`, with a penalty for each feature or group that is learned.
 
     The penalties are those under which models fitted to some rows do best on others, found by BOME. Learned penalties
@@ -211,6 +217,7 @@ class LearnedRegularization(ClassifierMixin, _LearnedPenalty):
     Args:
         penalty: "feature", "group" or "scalar".
         groups: the group of each feature, for penalty="group".
+        max_iter: steps of the bilevel run.
         random_state: seed.
 
     Attributes:
@@ -264,7 +271,7 @@ class LearnedRegularization(ClassifierMixin, _LearnedPenalty):
 LearnedRegularizationClassifier = LearnedRegularization
 
 
-class LearnedRegularizationRegressor(RegressorMixin, _LearnedPenalty):
+class LearnedRegularizationRegressor(RegressorMixin, _LearnedPenalty):  # type: ignore[misc]
     """A linear regression beside `RidgeCV`, with a penalty for each feature or group that is learned.
 
     Arguments and attributes are those of `LearnedRegularization`; the loss is half the mean squared error of

@@ -26,7 +26,9 @@ class Affine:
 
     def logits(self, x: Matrix) -> Array:
         """Shape (rows, outputs)."""
-        return np.asarray(x @ self.coef.astype(x.dtype, copy=False)) + self.intercept.astype(x.dtype, copy=False)
+        out: Array = np.asarray(x @ self.coef.astype(x.dtype, copy=False))
+        out += self.intercept.astype(out.dtype, copy=False)
+        return out
 
 
 def fit_softmax(

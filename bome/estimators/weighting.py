@@ -1,12 +1,11 @@
-"""The bilevel problem of hyper-cleaning: a weight per row, such that the model fitted to the weighted rows is right on
-trusted rows.
+"""The bilevel problem of hyper-cleaning: a weight per row, so that the model of the weighted rows suits trusted rows.
 
-The weight of row i is bᵢ vᵢ: bᵢ is what the belief in its label allows, vᵢ in [0, 1] is learned by BOME. The inner loss g is the
-weighted cross entropy of the doubtful rows, the outer loss f that of the trusted rows.
+The weight of row i is bᵢ vᵢ: bᵢ is what the belief in its label allows, vᵢ in [0, 1] is learned by BOME. The inner loss
+g is the weighted cross entropy of the doubtful rows, the outer loss f that of the trusted rows.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,29 +34,30 @@ SPEED = 0.2
 """How far a weight moves for a loss difference of 1 and λ = 1, over 30 visits."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plateau:
-    """After `most` steps, or when the outer loss has fallen by less than a hundredth in the last `window` steps."""
+    """After `most` steps, or when the outer loss has fallen by less than a hundredth from one window to the next.
+
+    Attributes:
+        most: steps at most.
+        window: steps whose mean loss is compared with that of the steps before.
+        seen: outer losses so far; a rule serves one run.
+    """
 
     most: int
     window: int
+    seen: list[float] = field(default_factory=list)
 
-    def start(self) -> "Callable[[Progress], str | None]":
-        """The rule for one run."""
-        seen: list[float] = []
-
-        def stop(progress: Progress) -> str | None:
-            if progress.info is not None:
-                seen.append(float(progress.info.f))
-            if progress.step >= self.most:
-                return f"{self.most} steps done"
-            if len(seen) > 2 * self.window:
-                before = np.mean(seen[-2 * self.window : -self.window])
-                if np.mean(seen[-self.window :]) > 0.99 * before:
-                    return "the loss on the trusted rows has settled"
-            return None
-
-        return stop
+    def __call__(self, progress: Progress) -> str | None:
+        """Why the run is over, or None to go on."""
+        if progress.info is not None:
+            self.seen.append(float(progress.info.f))
+        if progress.step >= self.most:
+            return f"{self.most} steps done"
+        last, before = self.seen[-self.window :], self.seen[-2 * self.window : -self.window]
+        if len(self.seen) > 2 * self.window and np.mean(last) > 0.99 * np.mean(before):
+            return "the loss on the trusted rows has settled"
+        return None
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,11 @@ def learn_factors(
     """
     n = len(rows.labels)
     live = fitter.live(start, rows.x, seed)
-    table = PerSample(n, dtype=torch.float32)
+    dtype = next(live.module.parameters()).dtype
+    table = PerSample(n, dtype=dtype)
     table.values.copy_(torch.as_tensor(first))
     problem = Problem(_outer(live.ridge), _inner(live.ridge * float(belief.mean())), table, live.module, box(0, 1))
-    tensors = as_tensor(rows.x), torch.as_tensor(rows.labels), torch.as_tensor(belief, dtype=torch.float32)
+    tensors = as_tensor(rows.x, dtype), torch.as_tensor(rows.labels), torch.as_tensor(belief, dtype=dtype)
     size = n if sparse.issparse(rows.x) else min(n, max(1, FULL_BATCH // max(1, rows.x.shape[1])))
     stream = Constant(Batch(tensors, torch.arange(n), 0)) if size == n else Minibatches(tensors, size, seed)
     steps = min(MOST_STEPS, VISITS * -(-n // size))
@@ -103,8 +104,8 @@ def learn_factors(
         BOME(live.inner, eta=0.5),
         outer_opt=SGD([table.values], rate),
         inner_opt=live.optimiser,
-        data=Data(stream, Constant((as_tensor(rows.trusted_x), torch.as_tensor(rows.trusted_labels)))),
-        stop=Plateau(steps, max(5, steps // 6)).start(),
+        data=Data(stream, Constant((as_tensor(rows.trusted_x, dtype), torch.as_tensor(rows.trusted_labels)))),
+        stop=Plateau(steps, max(5, steps // 6)),
         log_every=max(1, steps // 100),
         progress=None if progress is None else lambda now: progress(now.step, steps),
     )

@@ -2,9 +2,7 @@
 
 import json
 import math
-import multiprocessing
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,7 +29,7 @@ from bome.experiments.instances import (
     residual_start,
     sine_starts,
 )
-from bome.experiments.trials import PARTS, _quiet
+from bome.experiments.trials import PARTS, each
 
 LONG, ALPHA = 12, 1 / SMOOTHNESS
 """T and α = 1/L where T should not matter; T is at least the constant c of Theorem 1 for the quadratic family."""
@@ -198,7 +196,7 @@ def carry_out(made: Sequence[Sweep], folder: Path, report: Report, workers: int)
     missing = [sweep for sweep in made if sweep.name not in outcomes]
     if outcomes:
         report("already there", len(outcomes), len(made))
-    for sweep, outcome in _each(missing, workers):
+    for sweep, outcome in each(perform, missing, workers):
         write_atomic(_path(folder, sweep), _dump(sweep, outcome))
         outcomes[sweep.name] = outcome
         report(sweep.name, len(outcomes), len(made))
@@ -264,29 +262,6 @@ def _grid(sweep: Sweep) -> NDArray[np.int64]:
     if sweep.curves == ("q",):
         return np.arange(0, sweep.steps + 1, max(1, sweep.steps // sweep.points))
     return np.unique(np.geomspace(1, sweep.steps + 1, sweep.points).round().astype(np.int64)) - 1
-
-
-def _each(made: Sequence[Sweep], workers: int) -> Iterator[tuple[Sweep, Outcome]]:
-    """Each sweep with its outcome, as they end."""
-    if workers < 2 or len(made) < 2:
-        for sweep in made:
-            yield _both(sweep)
-        return
-    # Spawned, since forking a process that has threads may hang.
-    context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
-    with ProcessPoolExecutor(min(workers, len(made)), context, _quiet) as pool:
-        try:
-            for task in as_completed([pool.submit(_both, sweep) for sweep in made]):
-                yield task.result()
-        except BaseException:  # an interruption does not wait for the sweeps that are under way
-            for worker in multiprocessing.active_children():
-                if worker not in others:
-                    worker.terminate()
-            raise
-
-
-def _both(sweep: Sweep) -> tuple[Sweep, Outcome]:
-    return sweep, perform(sweep)
 
 
 def _path(folder: Path, sweep: Sweep) -> Path:

@@ -8,10 +8,11 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -135,7 +136,7 @@ def carry_out(
     missing = [trial for trial in trials if trial.name not in outcomes]
     for name in [*outcomes][:1]:
         done(name, len(outcomes), len(trials))
-    for trial, outcome in _each(missing, workers):
+    for trial, outcome in each(perform, missing, workers):
         write_atomic(_path(folder, trial), _dump(trial, outcome))
         outcomes[trial.name] = outcome
         done(trial.name, len(outcomes), len(trials))
@@ -297,19 +298,34 @@ class _Observer:
         return math.nan if optimum is None else optimum.distance(Pair((v,), (theta,)))
 
 
-def _each(trials: Sequence[Trial], workers: int) -> Iterator[tuple[Trial, Outcome]]:
-    """Each trial with its outcome, as they end."""
-    if workers < 2 or len(trials) < 2:
-        for trial in trials:
-            yield _both(trial)
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
+
+def each(work: Callable[[Part], Found], parts: Sequence[Part], workers: int) -> Iterator[tuple[Part, Found]]:
+    """Each part with what the work on it gives, as they end.
+
+    Args:
+        work: a function of a module, which processes can find by its name.
+        parts: what is to be done.
+        workers: processes; with 1 it is done in this one.
+    """
+    if workers < 2 or len(parts) < 2:
+        for part in parts:
+            yield part, work(part)
         return
-    # Spawned, since forking a process that has threads may hang; the end of the block ends the workers.
-    with multiprocessing.get_context("spawn").Pool(min(workers, len(trials)), _quiet) as pool:
-        yield from pool.imap_unordered(_both, trials)
-
-
-def _both(trial: Trial) -> tuple[Trial, Outcome]:
-    return trial, perform(trial)
+    # Spawned, since forking a process that has threads may hang.
+    context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
+    with ProcessPoolExecutor(min(workers, len(parts)), context, _quiet) as pool:
+        try:
+            under_way = {pool.submit(work, part): part for part in parts}
+            for task in as_completed(under_way):
+                yield under_way[task], task.result()
+        except BaseException:  # an interruption does not wait for the parts that are under way
+            for worker in multiprocessing.active_children():
+                if worker not in others:
+                    worker.terminate()
+            raise
 
 
 def _quiet() -> None:

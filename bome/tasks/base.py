@@ -99,7 +99,7 @@ class Task:
         suggested: settings that methods need on this task beside its own, by method.
         streams: the batches for a method with these settings, drawn with a seed; by default both losses get `None`.
         observe: further quantities of a point, such as accuracies.
-        resolve: θ*(v), the inner problem solved afresh, where that takes a while: done once, at the end of a run.
+        resolve: θ*(v), the inner problem solved to its end from θ on, where that takes a while: once, after a run.
         stack: several tasks of this kind, with other seeds, as one batch of runs.
         seed: what was drawn with.
     """
@@ -115,7 +115,7 @@ class Task:
     suggested: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     streams: Callable[[Any, Settings], Data] | None = None
     observe: Callable[[Pair], dict[str, float]] | None = None
-    resolve: Callable[[Leaves], Leaves] | None = None
+    resolve: Callable[[Leaves, Leaves], Leaves] | None = None
     stack: "Callable[[Sequence[Task]], Stack] | None" = None
     seed: int = 0
 
@@ -123,7 +123,7 @@ class Task:
         """What is observed with the inner problem solved afresh: it shows what v alone is worth."""
         if self.resolve is None or self.observe is None:
             return {}
-        return self.observe(Pair(point.v, self.resolve(point.v)))
+        return self.observe(Pair(point.v, self.resolve(point.v, point.theta)))
 
 
 def norm(*differences: torch.Tensor) -> float:

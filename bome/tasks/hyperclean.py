@@ -324,8 +324,8 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
     def observe(point: Pair) -> dict[str, float]:
         return {**judged(problem.theta.seen(point.theta), split), **cleaning(point.v[0], split.clean)}
 
-    def resolve(v: Leaves) -> Leaves:
-        best = minimise(lambda m: inner(v[0], m, split.train), {key: torch.zeros_like(x) for key, x in model.items()})
+    def resolve(v: Leaves, theta: Leaves) -> Leaves:
+        best = minimise(lambda m: inner(v[0], m, split.train), problem.theta.seen(theta), 100)
         return tuple(best.values())
 
     def streams(method: Any, settings: Settings) -> Data:

@@ -236,8 +236,8 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
             raise ProblemError(f"{name} has no minibatches: its sparse products take all documents at once")
         return Data(Constant(split.train), Constant(split.validation))
 
-    def resolve(v: Leaves) -> Leaves:
-        best = minimise(lambda m: inner(v[0], m["theta"], split.train), {"theta": torch.zeros_like(theta)})
+    def resolve(v: Leaves, theta: Leaves) -> Leaves:
+        best = minimise(lambda m: inner(v[0], m["theta"], split.train), {"theta": theta[0]}, 100)
         return tuple(best.values())
 
     theta = pretrained(name, seed)

@@ -13,6 +13,8 @@ pytestmark = [
 ]
 
 
-@parametrize_with_checks([HyperCleaner(guard_folds=2), LearnedRegularization(), LearnedRegularizationRegressor()])
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [HyperCleaner(guard_folds=2), LearnedRegularization(max_iter=3), LearnedRegularizationRegressor(max_iter=3)]
+)
 def test_scikit_learn_can_rely_on_the_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
