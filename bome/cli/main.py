@@ -15,6 +15,7 @@ from typing import Annotated, Any, Protocol, TextIO, runtime_checkable
 import typer
 
 import bome
+from bome.cli.bench import bench
 from bome.cli.clean import clean
 from bome.cli.console import printable
 from bome.cli.demo import demo
@@ -27,7 +28,7 @@ from bome.cli.run import run
 from bome.cli.sweep import sweep
 from bome.errors import BilevelError, StorageError
 
-VERBS: tuple[Callable[..., None], ...] = (demo, ls, run, resume, sweep, report, reproduce, clean, predict)
+VERBS: tuple[Callable[..., None], ...] = (demo, ls, run, resume, sweep, report, reproduce, clean, predict, bench)
 
 INTERNAL, IO, INTERRUPTED, PIPE, TERMINATED = 1, StorageError.exit_code, 128 + 2, 128 + 13, 128 + 15
 """Exit codes that belong to no kind of `BilevelError`."""

@@ -53,9 +53,9 @@ def reproduce(
         written = page.write(folder, findings)
         if docs is not None:
             page.write_docs(folder, docs)
-        outcomes.append({"experiment": name, "report": str(written), **_summary(findings)})
+        outcomes.append({"experiment": name, "report": str(written), **summary(findings)})
         if not quiet and not as_json:
-            _show(findings, written)
+            show(findings, written)
     if as_json:
         line(json.dumps(outcomes[0] if experiment != ALL else outcomes, ensure_ascii=False))
 
@@ -66,7 +66,8 @@ def _folder(out: Path | None, name: str, preset: PresetChoice, *, several: bool)
     return out / name if several else out
 
 
-def _summary(findings: "Findings") -> dict[str, object]:
+def summary(findings: "Findings") -> dict[str, object]:
+    """Claims and rows, for JSON."""
     from bome.experiments.page import finite
 
     claims = [asdict(claim) for claim in findings.claims]
@@ -74,7 +75,8 @@ def _summary(findings: "Findings") -> dict[str, object]:
     return found
 
 
-def _show(findings: "Findings", written: Path) -> None:
+def show(findings: "Findings", written: Path) -> None:
+    """Print the claims, and where the page is."""
     from bome.experiments.page import WORDS, counts
 
     rows = [(claim.text, claim.variant, claim.found, WORDS[claim.holds][0]) for claim in findings.claims]

@@ -77,13 +77,14 @@ def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, 
         parts: masks (to fit, to hold out) of the folds.
         steps: of BOME.
     """
-    x, targets, index = as_tensor(job.x), torch.as_tensor(job.targets), torch.as_tensor(groups)
+    dtype = torch.float64  # look-aheads from a solved inner problem gain less than float32 can tell
+    x, targets, index = as_tensor(job.x, dtype), torch.as_tensor(job.targets), torch.as_tensor(groups)
     models = len(parts)
     fit, held = (_shares(masks) for masks in zip(*parts, strict=True))
-    gates = torch.ones(int(groups.max()) + 1)
+    gates = torch.ones(int(groups.max()) + 1, dtype=dtype)
     theta = {
-        "coef": torch.zeros(x.shape[1], models * job.outputs),
-        "intercept": torch.zeros(models * job.outputs),
+        "coef": torch.zeros(x.shape[1], models * job.outputs, dtype=dtype),
+        "intercept": torch.zeros(models * job.outputs, dtype=dtype),
     }
 
     def losses(s: Tensor, model: Any) -> Tensor:
@@ -139,4 +140,4 @@ def penalties(gates: Array, ridge: float) -> Array:
 
 
 def _shares(masks: Any) -> Tensor:
-    return torch.as_tensor(np.stack([mask / mask.sum() for mask in masks]), dtype=torch.float32)
+    return torch.as_tensor(np.stack([mask / mask.sum() for mask in masks]))

@@ -178,9 +178,13 @@ class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
         groups = self._group_numbers(x.shape[1])
         mean, scale = _scales(x)
         scaled = _standardised(x, mean, scale)
-        strength = self._strength(
-            scaled, targets, held and (_standardised(held[0], mean, scale), held[1]), kind, groups, seed
-        )
+        if held is not None:
+            held = _standardised(held[0], mean, scale), held[1]
+        elif len(targets) < 2 * PARTS:
+            raise ProblemError(
+                f"penalties cannot be learned from n_samples={len(targets)} rows: give at least {2 * PARTS}, or X_val"
+            )
+        strength = self._strength(scaled, targets, held, kind, groups, seed)
         self.penalty_: Any = float(strength[0]) if self.penalty == "scalar" else strength
         model = kind.solve(scaled, targets, strength[groups])
         coef = model.coef / scale[:, None]

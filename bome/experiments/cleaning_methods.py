@@ -6,12 +6,14 @@ label of a doubtful row.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from bome.estimators import HyperCleaner
@@ -25,10 +27,6 @@ PATIENCE = 2
 """The search ends after so many weaker ridges without a gain."""
 POWER = 0.7
 """q of the generalised cross entropy, as its authors have it."""
-ROUNDS = 10
-"""The most rounds of a fit that goes in rounds."""
-SETTLED = 0.005
-"""Rounds end when weights or posteriors change by less than this on average."""
 TRIMMINGS = 3
 """Rounds of small-loss selection."""
 
@@ -56,7 +54,7 @@ Fit = Callable[[Rows, float, Affine | None], Affine]
 
 
 def tuned(fit: Fit, rows: Rows) -> tuple[Affine, float]:
-    """The model with the ridge of the highest accuracy on held-out trusted rows, the lower loss deciding between equals.
+    """The model with the ridge of the highest accuracy on held-out trusted rows; the lower loss decides between equals.
 
     Args:
         fit: fits the model to all doubtful and some trusted rows.
@@ -87,14 +85,6 @@ def tuned(fit: Fit, rows: Rows) -> tuple[Affine, float]:
 # --- fits -------------------------------------------------------------------------------------------------------------
 
 
-def _weighted(rows: Rows, targets: Array, weights: Array, ridge: float, start: Affine | None) -> Affine:
-    """Doubtful rows with targets and weights, beside all trusted rows; the ridge is for the mean over all of them."""
-    every = np.concatenate([weights, np.ones(len(rows.trusted_labels))])
-    share = every.sum() / len(every)
-    both = stack(rows.x, rows.trusted_x)
-    return fit_softmax(both, np.concatenate([targets, rows.trusted]), every, ridge / share, start)
-
-
 def fit_trusted(rows: Rows, ridge: float, start: Affine | None) -> Affine:
     """Trusted rows only."""
     return fit_softmax(rows.trusted_x, rows.trusted, np.ones(len(rows.trusted_labels)), ridge, start)
@@ -102,7 +92,8 @@ def fit_trusted(rows: Rows, ridge: float, start: Affine | None) -> Affine:
 
 def fit_all(rows: Rows, ridge: float, start: Affine | None) -> Affine:
     """All rows as they are."""
-    return _weighted(rows, rows.given, np.ones(len(rows.labels)), ridge, start)
+    targets = np.concatenate([rows.given, rows.trusted])
+    return fit_softmax(stack(rows.x, rows.trusted_x), targets, np.ones(len(targets)), ridge, start)
 
 
 def fit_kept(rows: Rows, kept: Array, ridge: float, start: Affine | None) -> Affine:
@@ -111,35 +102,55 @@ def fit_kept(rows: Rows, kept: Array, ridge: float, start: Affine | None) -> Aff
 
 
 def fit_forward(rows: Rows, confusion: Array, ridge: float, start: Affine | None) -> Affine:
-    """Forward correction: the loss of a doubtful row is −log Σ_y p(y | x) P(given | y), that of a trusted row plain.
+    """Forward correction: the loss of a doubtful row is −log Σ_y p(y | x) P(given | y), that of a trusted row plain."""
+    likelihood = np.concatenate([confusion[:, rows.labels].T, rows.trusted])
 
-    Minimised by expectation maximisation: targets are the posteriors P(y | x, given) of the model before.
-    """
-    likelihood = confusion[:, rows.labels].T
-    model = fit_trusted(rows, ridge, None) if start is None else start
-    ones, before = np.ones(len(rows.labels)), np.zeros(likelihood.shape)
-    for _ in range(ROUNDS):
-        joint = probabilities(model.logits(rows.x)) * likelihood
-        posterior = joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        if np.abs(posterior - before).sum(axis=1).mean() < SETTLED:
-            break
-        model, before = _weighted(rows, posterior, ones, ridge, model), posterior
-    return model
+    def loss(p: Array) -> tuple[float, Array]:
+        joint = p * likelihood
+        total = np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return -float(np.log(total).mean()), (p - joint / total) / len(p)
+
+    begin = fit_trusted(rows, ridge, None) if start is None else start
+    return _descended(stack(rows.x, rows.trusted_x), loss, ridge, begin)
 
 
 def fit_generalised(rows: Rows, ridge: float, start: Affine | None) -> Affine:
-    """Generalised cross entropy (1 − p^q)/q of doubtful rows, cross entropy of trusted rows.
+    """Generalised cross entropy (1 − p^q)/q of doubtful rows, cross entropy of trusted rows."""
+    labels, targets = np.concatenate([rows.labels, rows.trusted_labels]), np.concatenate([rows.given, rows.trusted])
+    doubtful = np.arange(len(labels)) < len(rows.labels)
 
-    Minimised by majorisation: the loss is concave in the cross entropy, with slope p^q, which weighs the next round.
+    def loss(p: Array) -> tuple[float, Array]:
+        own = np.maximum(p[np.arange(len(labels)), labels], np.finfo(np.float64).tiny)
+        values = np.where(doubtful, (1 - own**POWER) / POWER, -np.log(own))
+        slopes = np.where(doubtful, own**POWER, 1.0)  # of these values by the cross entropy
+        return float(values.mean()), slopes[:, None] * (p - targets) / len(p)
+
+    begin = fit_all(rows, ridge, None) if start is None else start
+    return _descended(stack(rows.x, rows.trusted_x), loss, ridge, begin)
+
+
+def _descended(x: Matrix, loss: Callable[[Array], tuple[float, Array]], ridge: float, start: Affine) -> Affine:
+    """Minimise loss + ridge/2 ‖coef‖² by L-BFGS.
+
+    Args:
+        x: features.
+        loss: of the probabilities, shape (rows, classes): its value, and its gradient by the logits.
+        ridge: strength of the penalty; the intercept has none.
+        start: where to begin.
     """
-    model = fit_all(rows, ridge, None) if start is None else start
-    before = np.zeros(len(rows.labels))
-    for _ in range(ROUNDS):
-        weights = _of_given(model, rows) ** POWER
-        if np.abs(weights - before).mean() < SETTLED:
-            break
-        model, before = _weighted(rows, rows.given, weights, ridge, model), weights
-    return model
+    d, k = start.coef.shape
+
+    def value_and_gradient(flat: Array) -> tuple[float, Array]:
+        coef = flat[: d * k].reshape(d, k)
+        value, slope = loss(probabilities(Affine(coef, flat[d * k :]).logits(x)))
+        by_coef = np.asarray(x.T @ slope.astype(x.dtype)) + ridge * coef
+        penalty = 0.5 * ridge * float((coef * coef).sum())
+        return value + penalty, np.concatenate([by_coef.ravel(), slope.sum(axis=0)]).astype(np.float64)
+
+    first = np.concatenate([start.coef.ravel(), start.intercept])
+    options = {"maxiter": 300, "maxcor": 20, "gtol": 1e-5, "ftol": 1e-8}
+    best = minimize(value_and_gradient, first, jac=True, method="L-BFGS-B", options=options).x
+    return Affine(best[: d * k].reshape(d, k), best[d * k :])
 
 
 def _of_given(model: Affine, rows: Rows) -> Array:
@@ -253,7 +264,7 @@ def generalised_cross_entropy(rows: Rows, test_x: Matrix, seed: int) -> Answer:
     return _answer(tuned(fit_generalised, rows)[0], rows, test_x)
 
 
-class _Softmax(ClassifierMixin, BaseEstimator):
+class _Softmax(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The linear model as scikit-learn wants it; labels are numbers from 0."""
 
     def __init__(self, ridge: float = 0.01) -> None:
@@ -282,7 +293,9 @@ def cleanlab(rows: Rows, test_x: Matrix, seed: int) -> Answer:
     first = _Softmax(tuned(fit_all, rows)[1])
     learner = CleanLearning(first, seed=seed, cv_n_folds=FOLDS, find_label_issues_kwargs={"n_jobs": 1})
     labels = np.concatenate([rows.labels, rows.trusted_labels])
-    issues = learner.find_label_issues(stack(rows.x, rows.trusted_x), labels).iloc[: len(rows.labels)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that classes of few rows are not pruned
+        issues = learner.find_label_issues(stack(rows.x, rows.trusted_x), labels).iloc[: len(rows.labels)]
     flagged = issues["is_label_issue"].to_numpy()
 
     def fit(some: Rows, ridge: float, start: Affine | None) -> Affine:

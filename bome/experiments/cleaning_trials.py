@@ -187,5 +187,3 @@ def _path(folder: Path, trial: Trial) -> Path:
 
 def _spec(trial: Trial) -> dict[str, Any]:
     return asdict(trial)
-
-

@@ -24,6 +24,7 @@ from bome.reports.html import environment, figure
 from bome.reports.tables import number
 from bome.rundir import FIGURES, REPORT, plain
 
+BENCH = "bench-"
 EXPERIMENT, RESULTS, FINDINGS = "experiment.json", "results.json", "findings.json"
 
 WORDS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("cannot be said", "open")}
@@ -33,8 +34,14 @@ COLUMNS = ("task", "method", "variant", "metric", "mean", "se", "seeds")
 
 
 def command(name: str, preset: str) -> str:
-    """The command that repeats an experiment."""
-    return f"bome reproduce {name} --preset {preset}"
+    """The command that repeats an experiment, or a benchmark, whose name begins with `BENCH`."""
+    verb = f"bench {name.removeprefix(BENCH)}" if name.startswith(BENCH) else f"reproduce {name}"
+    return f"bome {verb} --preset {preset}"
+
+
+def heading(name: str) -> str:
+    """The title of the claims of an experiment."""
+    return "Aims" if name.startswith(BENCH) else "Claims of the paper"
 
 
 def prepare(folder: Path, name: str, preset: Preset) -> None:
@@ -107,6 +114,7 @@ def write_page(folder: Path) -> Path:
         title=findings.title,
         about=findings.about,
         command=command(name, preset),
+        heading=heading(name),
         counts=counts(findings.claims),
         claims=[_judged(claim) for claim in findings.claims],
         sections=[
@@ -145,7 +153,7 @@ def counts(claims: Sequence[Claim]) -> list[tuple[str, str]]:
 def _markdown(name: str, preset: str, findings: Findings) -> str:
     lines = [f"# {findings.title}", "", findings.about, ""]
     lines += [f"Made by `{command(name, preset)} --docs docs/results`; do not edit by hand. "]
-    lines += [f"All numbers: [{name}.json]({name}.json).", "", "## Claims of the paper", ""]
+    lines += [f"All numbers: [{name}.json]({name}.json).", "", f"## {heading(name)}", ""]
     lines += [", ".join(text for text, _ in counts(findings.claims)) + ".", ""]
     lines += ["| claim | where | tested in | found here | holds |", "|---|---|---|---|---|"]
     for claim in findings.claims:

@@ -325,7 +325,7 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
         return {**judged(problem.theta.seen(point.theta), split), **cleaning(point.v[0], split.clean)}
 
     def resolve(v: Leaves, theta: Leaves) -> Leaves:
-        best = minimise(lambda m: inner(v[0], m, split.train), problem.theta.seen(theta), 100)
+        best = minimise(lambda m: inner(v[0], m, split.train), problem.theta.seen(theta))
         return tuple(best.values())
 
     def streams(method: Any, settings: Settings) -> Data:

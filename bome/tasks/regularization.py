@@ -237,7 +237,7 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
         return Data(Constant(split.train), Constant(split.validation))
 
     def resolve(v: Leaves, theta: Leaves) -> Leaves:
-        best = minimise(lambda m: inner(v[0], m["theta"], split.train), {"theta": theta[0]}, 100)
+        best = minimise(lambda m: inner(v[0], m["theta"], split.train), {"theta": theta[0]})
         return tuple(best.values())
 
     theta = pretrained(name, seed)

@@ -1,0 +1,58 @@
+"""`bome bench`: measured comparisons with other software."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bome.cli.console import line, stage_bar
+from bome.cli.options import Json, Out, Quiet
+from bome.cli.reproduce import PresetChoice, show, summary
+from bome.errors import ProblemError
+
+if TYPE_CHECKING:  # the experiments draw figures, and matplotlib takes a while to import
+    from bome.experiments.base import Experiment
+
+
+def _clean(workers: int) -> "Experiment":
+    from bome.experiments.cleaning import Cleaning
+
+    return Cleaning(workers)
+
+
+SUBJECTS: dict[str, Callable[[int], "Experiment"]] = {"clean": _clean}
+"""What can be compared, by its name on the command line; each is made for a number of processes."""
+
+
+def bench(
+    subject: Annotated[str, typer.Argument(help="What is compared: clean (HyperCleaner, cleanlab and others).")],
+    preset: Annotated[
+        PresetChoice, typer.Option("--preset", help="Seconds, at most two hours on two cores, or everything.")
+    ] = PresetChoice.quick,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    out: Out = None,
+    docs: Annotated[
+        Path | None, typer.Option("--docs", metavar="DIR", help="Also write NAME.json, NAME.md and figures here.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare with other software: figures, and each aim beside what is found. Goes on where it was stopped."""
+    if subject not in SUBJECTS:
+        raise ProblemError(f"unknown subject {subject!r}; known: {', '.join(SUBJECTS)}")
+    from bome.experiments import page
+
+    experiment = SUBJECTS[subject](workers)
+    folder = out if out is not None else Path("runs") / f"{experiment.name}-{preset.value}"
+    page.prepare(folder, experiment.name, preset.value)
+    with stage_bar(subject, quiet=quiet or as_json) as report:
+        findings = experiment.carry_out(preset.value, folder, report)
+    written = page.write(folder, findings)
+    if docs is not None:
+        page.write_docs(folder, docs)
+    if as_json:
+        line(json.dumps({"experiment": experiment.name, "report": str(written), **summary(findings)}))
+    elif not quiet:
+        show(findings, written)
