@@ -1,12 +1,17 @@
-"""Run all benchmarks, or those named: `python -m benchmarks softmax_step toy_step memory`."""
+"""Run all benchmarks, or those named: `python -m benchmarks hyperclean toy_step`."""
 
 import sys
 
 import torch
 
-from benchmarks import memory, softmax_step, toy_step
+from benchmarks import hyperclean, memory, softmax_step, toy_step
 
-ALL = {"softmax_step": softmax_step.main, "toy_step": toy_step.main, "memory": memory.main}
+ALL = {
+    "softmax_step": softmax_step.main,
+    "hyperclean": hyperclean.main,
+    "toy_step": toy_step.main,
+    "memory": memory.main,
+}
 
 if __name__ == "__main__":
     torch.set_num_threads(2)

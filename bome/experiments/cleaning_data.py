@@ -43,8 +43,8 @@ class Cell:
     """One setting of the benchmark.
 
     Attributes:
-        data: "digits", "mnist", "fashion" or "20news".
-        features: how many; pixels of images, words of texts.
+        data: a name in `SOURCES`.
+        features: how many; pixels of images, words or topics of texts.
         rows: doubtful rows.
         kind: of the noise.
         rate: the share r of noisy labels.
@@ -138,11 +138,22 @@ def _words(features: int) -> Source:
     return Source(x.tocsr(), found.train_labels.numpy(), test_x.tocsr(), found.test_labels.numpy(), len(found.classes))
 
 
+def _topics(features: int) -> Source:
+    """The newsgroups by latent semantic analysis: the leading singular directions of 10,000 words, dense."""
+    from sklearn.decomposition import TruncatedSVD
+
+    words = _words(10_000)
+    reduced = TruncatedSVD(features, random_state=0).fit(words.x)
+    x, test_x = (np.asarray(reduced.transform(each), dtype=np.float32) for each in (words.x, words.test_x))
+    return Source(x, words.labels, test_x, words.test_labels, words.classes)
+
+
 SOURCES: dict[str, Callable[[int], Source]] = {
     "digits": lambda features: _pixels(_shuffled(digits()), features),
     "mnist": lambda features: _pixels(images("mnist"), features),
     "fashion": lambda features: _pixels(images("fashion-mnist"), features),
     "20news": _words,
+    "20news-topics": _topics,
 }
 """Each gives its rows with so many features."""
 

@@ -23,7 +23,7 @@ from bome.estimators.softmax import Affine, Array, Matrix, fit_softmax, log_loss
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003)
 """From strong to weak."""
 FOLDS = 5
-PATIENCE = 2
+PATIENCE = 3
 """The search ends after so many weaker ridges without a gain."""
 POWER = 0.7
 """q of the generalised cross entropy, as its authors have it."""
