@@ -18,6 +18,8 @@ ROUNDS = 6
 SETTLED = 0.005
 """Rounds end when the posterior of the given labels changes by less than this on average."""
 PARTS = 4
+LARGE = 4_000_000
+"""Rows with more entries than this are judged in two parts: a half of them is enough to fit a model."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,10 @@ def learn_belief(rows: Rows, fitter: Fitter, alone: Model) -> Belief:
     clean = probabilities(alone.logits(rows.x)).astype(np.float32)
     posterior, confusion = infer(clean, rows.labels)
     model = _fit(rows, posterior, fitter, None)
+    parts = 2 if rows.x.shape[0] * rows.x.shape[1] > LARGE else PARTS
     for _ in range(ROUNDS):
         before, clean = posterior, np.empty_like(posterior)
-        for fit, held in folds(rows.labels, min(PARTS, len(rows.labels))):
+        for fit, held in folds(rows.labels, min(parts, len(rows.labels))):
             part = _fit(rows.some(fit), posterior[fit], fitter, model)
             clean[held] = probabilities(part.logits(rows.x[held]))
         posterior, confusion = infer(clean, rows.labels)

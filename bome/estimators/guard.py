@@ -16,7 +16,7 @@ from bome.estimators.weighting import Weighting, learn_factors
 
 NAMES = ("cleaned", "relabelled", "trusted only", "all rows")
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-GUARD_ENTRIES = 20_000_000
+GUARD_ENTRIES = 4_000_000
 """The guard looks at as many doubtful rows as have this many entries."""
 RIDGE_ROWS = 2_000
 
