@@ -37,7 +37,9 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         warm_start_weights: where the learned weights begin, relative to what is believed of each label: None for 1,
             "cleanlab" for cleanlab's label quality, or an array of numbers in [0, 1], one for each row of X.
         validation_fraction: the share of rows that `fit(X, y)` sets aside.
-        guard_folds: in how many parts the trusted rows are held out, one after the other, to compare the candidates.
+        guard_folds: in how many parts the trusted rows are held out, one after the other, to compare the candidates;
+            two for more than 4,000,000 entries of X, since few rows would put the candidates that need many at a
+            disadvantage.
         random_state: seed; the same seed and rows give the same result.
         verbose: print the stages.
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from bome.estimators.belief import Belief, learn_belief
+from bome.estimators.belief import LARGE, Belief, learn_belief
 from bome.estimators.models import Fitter, LinearFitter, Model
 from bome.estimators.rows import Rows, stack, trusted_folds
 from bome.estimators.softmax import Array, Matrix, log_loss
@@ -16,7 +16,7 @@ from bome.estimators.weighting import Weighting, learn_factors
 
 NAMES = ("cleaned", "relabelled", "trusted only", "all rows")
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-GUARD_ENTRIES = 4_000_000
+GUARD_ENTRIES = 20_000_000
 """The guard looks at as many doubtful rows as have this many entries."""
 RIDGE_ROWS = 2_000
 
@@ -90,7 +90,8 @@ def judge(
     rows: Rows, fitter: Fitter, first: Array | None, count: int, seed: int, tell: Tell, stages: Stages
 ) -> Verdict:
     """Fit the candidates without one part of the trusted rows after the other, and compare them on that part."""
-    parts = trusted_folds(rows.trusted_labels, count)
+    large = rows.x.shape[0] * rows.x.shape[1] > LARGE
+    parts = trusted_folds(rows.trusted_labels, 2 if large else count)
     limit = max(1000, GUARD_ENTRIES // max(1, rows.x.shape[1]))
     if len(rows.labels) > limit:
         some = np.sort(np.random.default_rng(seed).permutation(len(rows.labels))[:limit])
