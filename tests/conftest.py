@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 
