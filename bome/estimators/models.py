@@ -19,6 +19,11 @@ from bome.inner import Adam, GradientDescent, InnerMap
 
 BATCH = 128
 """Rows in a minibatch of a network."""
+NOISE_RIDGE = 0.004
+"""Ridge of models of noisy rows: times the mean squared length of a row, over the square root of their number.
+
+Within a factor of three of the best on digits, MNIST and 20 Newsgroups with half of the labels or nine in ten wrong.
+"""
 
 
 class Model(Protocol):
@@ -51,6 +56,9 @@ class Fitter(Protocol):
     def fit(self, x: Matrix, targets: Array, weights: Array, start: Any = None) -> Model:
         """Fit, starting from a model where one is given."""
 
+    def for_noise(self, x: Matrix) -> "Fitter":
+        """The fitter for many rows such as these, with doubtful labels."""
+
     def live(self, model: Any, x: Matrix, seed: int) -> Live:
         """A copy of a model, with step sizes for rows such as these."""
 
@@ -81,6 +89,10 @@ class LinearFitter:
     def fit(self, x: Matrix, targets: Array, weights: Array, start: Affine | None = None) -> Affine:
         """Fit to convergence."""
         return fit_softmax(x, targets, weights, self.ridge, start)
+
+    def for_noise(self, x: Matrix) -> "LinearFitter":
+        """With a penalty that follows the scale of the features and the deviation of a mean over the rows."""
+        return LinearFitter(NOISE_RIDGE * square_length(x) / np.sqrt(x.shape[0]))
 
     def live(self, model: Affine, x: Matrix, seed: int) -> Live:
         """Gradient descent with the step 1/L, L being the largest curvature of the inner loss; in the type of x."""
@@ -147,6 +159,10 @@ class NetworkFitter:
                 schedule.step()
         return Network(module)
 
+    def for_noise(self, x: Matrix) -> "NetworkFitter":
+        """The same: what regularises a network is the length of its training."""
+        return self
+
     def live(self, model: Network, x: Matrix, seed: int) -> Live:
         """Adam, whose step size does not depend on the scale of the loss."""
         module = copy.deepcopy(model.module).eval()
@@ -176,6 +192,12 @@ def as_tensor(x: Matrix, dtype: torch.dtype = torch.float32) -> Tensor:
     places = torch.as_tensor(np.stack([coo.row, coo.col]).astype(np.int64))
     values = torch.as_tensor(coo.data, dtype=dtype)
     return torch.sparse_coo_tensor(places, values, coo.shape, check_invariants=False).coalesce()
+
+
+def square_length(x: Matrix) -> float:
+    """The mean squared length of a row; 1 if all are zero."""
+    total = x.multiply(x).sum() if sparse.issparse(x) else np.einsum("ij,ij->", x, x, dtype=np.float64)
+    return float(total) / x.shape[0] or 1.0
 
 
 def curvature(x: Matrix, seed: int) -> float:
