@@ -4,11 +4,12 @@ import sys
 
 import torch
 
-from benchmarks import hyperclean, memory, softmax_step, toy_step
+from benchmarks import continual, hyperclean, memory, softmax_step, toy_step
 
 ALL = {
     "softmax_step": softmax_step.main,
     "hyperclean": hyperclean.main,
+    "continual": continual.main,
     "toy_step": toy_step.main,
     "memory": memory.main,
 }

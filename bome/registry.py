@@ -38,6 +38,21 @@ METHODS: dict[str, type[Method]] = {
     "sama": methods.SAMA,
 }
 
+STRATEGIES: dict[str, str] = {
+    "offline": "all tasks at once, for two epochs: an upper bound",
+    "er": "experience replay from rings",
+    "gem": "gradient episodic memory: no step may increase the loss on an earlier task",
+    "mer": "meta-experience replay: Reptile over a reservoir, with minibatches",
+    "ctn+itd": "contextual transformation network as published, with the direct derivative only",
+    "ctn+bvfsm": "the same with bvfsm",
+    "ctn+penalty": "the same with penalty",
+    "ctn+bome": "the same with bome",
+}
+"""What can be run on a stream of tasks, and a line on each."""
+
+CTN = "ctn+"
+"""With what the names of strategies with a bilevel method begin."""
+
 AUTO = "auto"
 """The variant of BOME in which a `Tuner` picks T and the scale of the v step between steps."""
 
@@ -102,6 +117,34 @@ def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def variants(name: str) -> list[str]:
     """The named variants of a method."""
     return list(METHODS[name].variants)
+
+
+def strategy_variants(name: str) -> list[str]:
+    """The named variants of a strategy: those of its method, but for `itd`, of which there is the total derivative."""
+    if name == "ctn+itd":
+        return ["total"]
+    return [each for each in variants(name.removeprefix(CTN)) if each != AUTO] if name.startswith(CTN) else []
+
+
+def strategy_settings(strategy: str, choices: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a strategy given as text as the values that their types want.
+
+    Args:
+        strategy: its name, or `name:variant`.
+        choices: the dataclass of the settings that all strategies share.
+        given: settings by name: those of `choices`, and of a `ctn+` strategy those of its method's own.
+    """
+    name, _, variant = strategy.partition(":")
+    _known("strategy", name, STRATEGIES)
+    if variant:
+        _known(f"variant of {name}", variant, strategy_variants(name))
+    known = _types(choices)
+    if name.startswith(CTN):
+        own = _types(METHODS[name.removeprefix(CTN)])
+        known = {**{key: kind for key, kind in own.items() if key not in ("inner", "steps")}, **known}
+    for key in given:
+        _known("setting", key, known)
+    return {key: _parse(key, value, known[key]) for key, value in given.items()}
 
 
 def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[str, Any]:

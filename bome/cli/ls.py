@@ -9,9 +9,10 @@ import typer
 from bome.cli.console import table
 from bome.cli.docstrings import module_line, section
 from bome.data.sets import available
-from bome.registry import METHODS, variants
+from bome.registry import METHODS, STRATEGIES, strategy_variants, variants
 from bome.tasks import ON_DATA, TASKS
 from bome.tasks.base import Settings
+from bome.tasks.continual import STREAMS
 
 
 class Kind(StrEnum):
@@ -33,6 +34,8 @@ def ls(kind: Annotated[Kind | None, typer.Argument(help="By default all of them.
 def _methods() -> None:
     rows = [(name, ", ".join(variants(name)), module_line(kind)) for name, kind in METHODS.items()]
     table("Methods (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
+    rows = [(name, ", ".join(strategy_variants(name)), about) for name, about in STRATEGIES.items()]
+    table("Strategies on streams of tasks (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
 
 
 def _tasks() -> None:
@@ -42,6 +45,8 @@ def _tasks() -> None:
         rows.append((name, module_line(make), "optimum: " + ("unknown" if optimum is None else optimum.text)))
         rows += [("", f"variant: {told.get('variant', '')}", f"start: {told.get('start', '')}")]
     table("Tasks (--set variant=..., --set start=...)", ("name", "description, variants", "optimum, starts"), rows)
+    streams = [(name, (make.__doc__ or "").strip().split("\n")[0]) for name, make in STREAMS.items()]
+    table("Streams of tasks, for strategies (--set part=tuning for the tuning tasks)", ("name", "description"), streams)
 
 
 def _settings() -> None:

@@ -27,7 +27,7 @@ class PresetChoice(StrEnum):
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="toys, theory, hyperclean, regularization, or all.")],
+    experiment: Annotated[str, typer.Argument(help="toys, theory, hyperclean, regularization, continual, or all.")],
     preset: Annotated[
         PresetChoice, typer.Option("--preset", help="Seconds, minutes on two cores, or the full protocol.")
     ] = PresetChoice.quick,
@@ -40,11 +40,12 @@ def reproduce(
 ) -> None:
     """Repeat an experiment of the paper: figures, and each claim beside what is found. Goes on where it was stopped."""
     from bome.experiments import EXPERIMENTS, page
+    from bome.experiments.overview import INDEX, write_overview
 
     if experiment not in (*EXPERIMENTS, ALL):
         raise ProblemError(f"unknown experiment {experiment!r}; known: {', '.join((*EXPERIMENTS, ALL))}")
     names = [*EXPERIMENTS] if experiment == ALL else [experiment]
-    outcomes = []
+    outcomes, folders = [], []
     for name in names:
         folder = _folder(out, name, preset, several=experiment == ALL)
         page.prepare(folder, name, preset.value)
@@ -53,9 +54,14 @@ def reproduce(
         written = page.write(folder, findings)
         if docs is not None:
             page.write_docs(folder, docs)
+        folders.append(folder)
+        if experiment == ALL:  # after each, so that the page is there even if a later one is stopped
+            index = write_overview((out or Path("runs") / f"reproduce-all-{preset.value}") / INDEX, folders)
         outcomes.append({"experiment": name, "report": str(written), **summary(findings)})
         if not quiet and not as_json:
             show(findings, written)
+    if experiment == ALL and not quiet and not as_json:
+        line(f"all reports: {index}")
     if as_json:
         line(json.dumps(outcomes[0] if experiment != ALL else outcomes, ensure_ascii=False))
 

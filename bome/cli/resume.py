@@ -9,11 +9,13 @@ import typer
 
 from bome import checkpoint, rundir
 from bome.cli.console import note
+from bome.cli.learning import go_on
 from bome.cli.options import Folder, Json, Quiet, Settings, parse_settings
 from bome.cli.running import announce, carry_out
 from bome.errors import ProblemError
 from bome.registry import Plan
 from bome.reports import write_report
+from bome.tasks.continual import STREAMS
 
 KEPT = ("outer_lr", "theta_lr", "momentum", "decay")
 """Settings that live in the saved optimisers and schedulers: a resumed run goes on with the saved ones."""
@@ -30,6 +32,9 @@ def resume(
 ) -> None:
     """Continue a run from its newest good checkpoint to the end; --set steps=N makes it longer."""
     before = rundir.read_config(folder)
+    if before.task in STREAMS:
+        go_on(folder, before, {**parse_settings(settings)}, quiet=quiet, as_json=as_json)
+        return
     made = rundir.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
     config = rundir.configure(made, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
     saved = _newest(folder)

@@ -5,14 +5,16 @@ from typing import Annotated
 import typer
 
 from bome import rundir
+from bome.cli.learning import DEFAULT, learn
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
 from bome.cli.running import carry_out
+from bome.tasks.continual import STREAMS
 
 
 def run(
     task: Annotated[str, typer.Argument(help="The name of a task; 'bome ls tasks' lists them.")],
     method: Annotated[
-        str, typer.Option("--method", help="A method, or METHOD:VARIANT; see 'bome ls methods'.")
+        str, typer.Option("--method", help="A method or strategy, or NAME:VARIANT; see 'bome ls methods'.")
     ] = "bome",
     settings: Settings = None,
     seed: Seed = 0,
@@ -26,6 +28,10 @@ def run(
     oracle: Annotated[OracleChoice, typer.Option("--oracle", help="How to differentiate.")] = OracleChoice.auto,
 ) -> None:
     """Run a method on a task; leaves a directory with configuration, metrics, checkpoints and a report."""
+    if task in STREAMS:
+        strategy = DEFAULT if method == "bome" else method
+        learn(task, strategy, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
+        return
     made = rundir.checked_plan(task, method, parse_settings(settings), seed)
     config = rundir.configure(made, oracle=oracle.value, log_every=log_every, save_every=save_every)
     folder = out if out is not None else rundir.default_folder(config)

@@ -1,6 +1,7 @@
 """The experiments of the paper, one file each."""
 
 from bome.experiments.base import Experiment
+from bome.experiments.continual import CONTINUAL
 from bome.experiments.hyperclean import HYPERCLEAN
 from bome.experiments.regularization import REGULARIZATION
 from bome.experiments.theory import THEORY
@@ -11,6 +12,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "theory": THEORY,
     "hyperclean": HYPERCLEAN,
     "regularization": REGULARIZATION,
+    "continual": CONTINUAL,
 }
 """Every experiment by its name on the command line."""
 

@@ -1,0 +1,65 @@
+"""Runs of strategies on streams of tasks, for the verbs `run` and `resume`."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+from bome import rundir
+from bome.cli.console import line, number, stage_bar, table
+from bome.errors import BilevelError, ProblemError
+from bome.loop import RunInterruptedError
+from bome.reports import write_report
+from bome.tasks.continual import Part
+
+DEFAULT = "ctn+bome"
+"""The strategy where none is named."""
+
+
+class LearningDivergedError(BilevelError):
+    """NaN or infinity ended a run; its summary says where."""
+
+    exit_code = 3
+
+
+def learn(
+    task: str, strategy: str, values: dict[str, Any], seed: int, out: Path | None, *, quiet: bool, as_json: bool
+) -> None:
+    """Run a strategy on a stream of tasks, or continue it where the very same run was stopped."""
+    from bome.experiments.continual_run import Spec, carry_out_part
+
+    part = values.pop("part", "learning")
+    if part not in get_args(Part):
+        raise ProblemError(f"part must be one of {', '.join(get_args(Part))}, got {part!r}")
+    spec = Spec(task, strategy, seed, values, part)
+    config = spec.config()
+    folder = out if out is not None else rundir.default_folder(config)
+    try:
+        with stage_bar(task, quiet=quiet) as progress:
+            summary = carry_out_part(spec, folder, progress)
+    except RunInterruptedError as error:
+        error.add_note(f"continue with: bome resume {folder}")
+        raise
+    page = write_report(folder)
+    if summary["status"] == rundir.DIVERGED:
+        raise LearningDivergedError(summary["reason"])
+    if as_json:
+        line(json.dumps(rundir.plain(summary), ensure_ascii=False))
+    elif not quiet:
+        table(f"{task} by {strategy}, seed {seed}", ("", "result"), _outcome(summary))
+        line(f"report: {page}")
+
+
+def go_on(folder: Path, config: rundir.Config, given: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    """Continue a run of a strategy."""
+    if given:
+        raise ProblemError("the settings of a run on a stream of tasks cannot be changed: start a new one")
+    learn(config.task, config.method, dict(config.set), config.seed, folder, quiet=quiet, as_json=as_json)
+
+
+def _outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("status", f"{summary['status']}: {summary['reason']}"),
+        *((name.upper(), f"{number(value)} %") for name, value in summary["observed"].items() if value is not None),
+        ("evaluations", ", ".join(f"{n:,} {kind}" for kind, n in summary["evaluations"].items() if n) or "–"),
+        ("seconds of learning", number(summary["seconds"])),
+    ]

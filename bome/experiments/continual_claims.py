@@ -1,0 +1,117 @@
+"""What the continual-learning experiment says: the paper's numbers beside ours, claims, and rows of results."""
+
+from collections.abc import Iterator, Mapping
+
+from bome.experiments.base import Claim, Preset, Row
+from bome.experiments.continual_metrics import METRICS
+from bome.experiments.continual_results import Entry, Results, in_words
+
+Told = Mapping[str, float]
+
+PAPER: Mapping[str, Mapping[str, Told]] = {
+    "continual-pmnist": {
+        "offline": {"acc": 84.95},
+        "mer": {"acc": 76.59, "nbt": 5.73, "ft": 82.32, "fm": 6.88},
+        "gem": {"acc": 72.74, "ft": 80.53, "fm": 9.45},
+        "er": {"acc": 72.11, "ft": 80.06, "fm": 9.53},
+        "ctn+itd": {"acc": 78.40, "nbt": 5.62, "ft": 84.02, "fm": 6.25},
+        "ctn+bvfsm": {"acc": 77.78, "nbt": 7.25, "ft": 85.03, "fm": 7.86},
+        "ctn+penalty": {"acc": 67.74, "ft": 77.28, "fm": 10.10},
+        "ctn+bome": {"acc": 80.70, "nbt": 4.09, "ft": 84.79, "fm": 4.73},
+    },
+    "continual-cifar": {
+        "offline": {"acc": 74.11},
+        "mer": {"acc": 60.32, "nbt": 8.91, "ft": 69.23, "fm": 11.80},
+        "gem": {"acc": 61.33, "ft": 69.37, "fm": 9.21},
+        "er": {"acc": 61.96, "ft": 69.14, "fm": 8.48},
+        "ctn+itd": {"acc": 67.70, "nbt": 4.88, "ft": 72.58, "fm": 5.76},
+        "ctn+bvfsm": {"acc": 67.04, "nbt": 6.97, "ft": 74.01, "fm": 7.61},
+        "ctn+penalty": {"acc": 47.41, "ft": 55.76, "fm": 9.34},
+        "ctn+bome": {"acc": 68.16, "nbt": 4.72, "ft": 72.88, "fm": 5.32},
+    },
+}
+"""The tables of the paper in per cent: NBT of its main table, and as FM the NBT of its appendix."""
+
+TARGETS = {"continual-pmnist": (80.2, 4.6, 1.5), "continual-cifar": (67.0, None, None)}
+"""For BOME: the least ACC, the largest NBT, and the least distance to `ctn+itd`."""
+
+BEYOND = {"continual-pmnist": 81.5}
+"""The ACC that BOME should reach with more than the paper had."""
+
+NEAR = 2.0
+"""Points within which another row of the table counts as reproduced."""
+
+TABLE = "Table 1 and the appendix"
+
+
+def claims(results: Results) -> Iterator[Claim]:
+    """What the paper says of a stream, and what is found."""
+    task, bome = results.task, results.entry("ctn+bome", "published")
+    if bome is None:
+        return
+    if task in TARGETS:
+        yield from _targets(results, bome)
+    offline = results.entry("offline")
+    if offline is not None:
+        yield _compared("Learning all tasks at once is an upper bound", results, offline, bome, 0.0)
+    for entry in results.entries:
+        told = PAPER.get(task, {}).get(entry.strategy)
+        if told is not None and not entry.tuned:
+            yield _near(entry, task, told)
+    if task in BEYOND:
+        best = max((e for e in results.entries if e.strategy == "ctn+bome"), key=lambda e: e.runs.mean("acc")[0])
+        yield Claim(
+            "With more than the paper had BOME goes beyond its ACC",
+            "not in the paper",
+            f"{task}, {best.title}",
+            f"{in_words(best.runs.mean('acc'))} (aim {BEYOND[task]:g})",
+            best.runs.mean("acc")[0] >= BEYOND[task],
+        )
+
+
+def _targets(results: Results, bome: Entry) -> Iterator[Claim]:
+    task = results.task
+    least, most, apart = TARGETS[task]
+    acc, nbt = bome.runs.mean("acc"), bome.runs.mean("nbt")
+    yield Claim("ACC of the network with BOME", TABLE, task, f"{in_words(acc)} (aim ≥ {least:g})", acc[0] >= least)
+    if most is not None:
+        yield Claim("NBT of the network with BOME", TABLE, task, f"{in_words(nbt)} (aim ≤ {most:g})", nbt[0] <= most)
+    itd = results.entry("ctn+itd")
+    if itd is not None:
+        yield _compared("BOME in place of the published optimiser improves ACC", results, bome, itd, apart or 0.0)
+
+
+def _compared(text: str, results: Results, a: Entry, b: Entry, least: float) -> Claim:
+    number = results.difference(a, b, "acc")
+    aim = f" (aim ≥ {least:g})" if least else ""
+    found = f"{a.title} less {b.title}: {in_words(number)} points{aim}"
+    return Claim(text, TABLE, results.task, found, number[0] >= least if number[0] == number[0] else None)
+
+
+def _near(entry: Entry, task: str, told: Told) -> Claim:
+    """All metrics of a row beside the paper's; ACC decides."""
+    acc = entry.runs.mean("acc")[0]
+    names = [metric for metric in METRICS if metric in told]
+    found = "; ".join(f"{name.upper()} {in_words(entry.runs.mean(name))} (paper {told[name]:.2f})" for name in names)
+    holds = abs(acc - told["acc"]) <= NEAR if acc == acc else None
+    return Claim(f"{entry.strategy}: ACC within {NEAR:g} points of the paper", TABLE, task, found, holds)
+
+
+def rows_of(results: Results, preset: Preset, command: str) -> Iterator[Row]:
+    """All numbers of a stream: metrics, time, and the settings that were chosen."""
+    for entry in results.entries:
+        seeds = len(entry.runs.finished)
+        for metric in METRICS:
+            mean, error = entry.runs.mean(metric)
+            if mean == mean:
+                yield Row(results.task, entry.strategy, entry.variant, metric, mean, error, seeds, preset, command)
+        for key, number in {"seconds": sum(entry.runs.seconds()), **entry.values}.items():
+            if isinstance(number, (int, float)):
+                value = float(number)
+                yield Row(results.task, entry.strategy, entry.variant, key, value, None, seeds, preset, command)
+    for label, runs in results.ablations.items():
+        for metric in METRICS:
+            mean, error = runs.mean(metric)
+            if mean == mean:
+                seeds = len(runs.finished)
+                yield Row(results.task, "ctn+bome", label, metric, mean, error, seeds, preset, command)

@@ -1,0 +1,170 @@
+"""The figures of the continual-learning experiment."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from bome.experiments.base import Section
+from bome.experiments.comparison_figures import drawing
+from bome.experiments.continual_claims import PAPER
+from bome.experiments.continual_results import Entry, Results, in_words
+from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE
+
+SHOWN = ("ctn+bome", "ctn+itd", "er")
+"""Whose accuracy matrix is drawn."""
+
+NAMES = {"acc": "ACC, %", "ft": "FT, %", "nbt": "NBT, points", "fm": "FM, points"}
+
+
+def sections(results: Results) -> Iterator[Section]:
+    """The figures of a stream."""
+    task = results.task
+    entries = [entry for entry in results.entries if entry.runs.finished]
+    told = "; ".join(f"{entry.title} {in_words(entry.runs.mean('acc'))}" for entry in entries)
+    drawings = [
+        drawing(
+            f"{task}-table",
+            f"Beside the paper on {task}",
+            "Mean and standard error over seeds (circles); hollow diamonds are the numbers of the paper, where it has "
+            "them. Higher is better for ACC and FT, lower for NBT and FM.",
+            beside_paper(results, entries),
+        ),
+        drawing(
+            f"{task}-matrix",
+            f"Accuracy on each task as learning goes on, {task}",
+            "Row: after which task; column: on which task. A column that fades downwards is forgetting.",
+            matrices([entry for entry in entries if entry.title in SHOWN]),
+        ),
+        drawing(
+            f"{task}-accuracy",
+            f"Accuracy on all tasks so far, {task}",
+            "Mean over the tasks learned so far, and over seeds.",
+            over_tasks(entries),
+        ),
+        drawing(
+            f"{task}-time",
+            f"Time of learning a task, {task}",
+            "Processor seconds with one thread, without judging. Replays and memories grow with the number of tasks.",
+            times(entries),
+        ),
+    ]
+    yield Section(task, f"ACC: {told}.", tuple(drawings))
+    if results.ablations:
+        yield Section(
+            f"{task}: where the advantage comes from",
+            "BOME moves θ along ∇f as well, which the published optimiser does not, and its barrier sees to it that g "
+            "still falls. A small η leaves θ to ∇f, a large one to g; T is the look-ahead of q̂. The published "
+            "optimiser is the dashed line.",
+            (
+                drawing(
+                    f"{task}-ablation",
+                    f"Other η, φ and T, {task}",
+                    "; ".join(f"{label}: {in_words(runs.mean('acc'))}" for label, runs in results.ablations.items()),
+                    ablation(results),
+                ),
+            ),
+        )
+
+
+def beside_paper(results: Results, entries: Sequence[Entry]) -> Figure:
+    """Each metric of each strategy, and the paper's."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(13, 0.36 * len(entries) + 1.6), layout="constrained")
+        panels = figure.subplots(1, len(NAMES), sharey=True)
+        for axes, (metric, name) in zip(panels, NAMES.items(), strict=True):
+            for i, entry in enumerate(entries):
+                mean, error = entry.runs.mean(metric)
+                colour = BLUE if entry.strategy == "ctn+bome" else COLOURS[1]
+                axes.errorbar([mean], [i], xerr=[error or 0], fmt="o", color=colour, capsize=2)
+                told = PAPER.get(results.task, {}).get(entry.strategy, {}).get(metric)
+                if told is not None:
+                    axes.plot([told], [i], "D", color=GREY, markerfacecolor="none", markersize=8)
+            axes.set_xlabel(name)
+        panels[0].set_yticks(range(len(entries)), [entry.title for entry in entries])
+        panels[0].invert_yaxis()
+    return figure
+
+
+def matrices(entries: Sequence[Entry]) -> Figure:
+    """Heat maps of the accuracies, with one scale of colours."""
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(4.4 * max(len(entries), 1) + 0.8, 4.4), layout="constrained")
+        panels = figure.subplots(1, max(len(entries), 1), squeeze=False)[0]
+        found = [entry.runs.matrix() for entry in entries]
+        low = min((float(np.nanmin(a)) for a in found), default=0.0)
+        for axes, entry, a in zip(panels, entries, found, strict=False):
+            image = axes.imshow(a, vmin=low, vmax=100, cmap="viridis")
+            axes.set_title(entry.title, fontsize=11)
+            axes.set_xlabel("accuracy on task")
+            axes.set_ylabel("after task")
+            places = range(0, len(a), max(1, len(a) // 5))
+            axes.set_xticks(places, [str(p + 1) for p in places])
+            axes.set_yticks(places, [str(p + 1) for p in places])
+        if entries:
+            figure.colorbar(image, ax=list(panels), label="test accuracy, %", shrink=0.85)
+    return figure
+
+
+def over_tasks(entries: Sequence[Entry]) -> Figure:
+    """The mean accuracy on the tasks so far, along the stream."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+        axes = figure.subplots()
+        for i, entry in enumerate(entries):
+            a = entry.runs.matrix()
+            if len(a) > 1:
+                axes.plot(range(1, len(a) + 1), np.nanmean(a, axis=1), label=entry.title, **_style(entry, i))
+            else:
+                axes.axhline(float(a.mean()), color=GREY, linestyle=":", label=entry.title)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("tasks learned")
+        axes.set_ylabel("mean test accuracy on them, %")
+        figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def times(entries: Sequence[Entry]) -> Figure:
+    """Seconds of each task."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+        axes = figure.subplots()
+        for i, entry in enumerate(entries):
+            seconds = entry.runs.seconds()
+            if len(seconds) > 1:
+                axes.plot(range(1, len(seconds) + 1), seconds, label=entry.title, **_style(entry, i))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("task")
+        axes.set_ylabel("seconds")
+        axes.set_ylim(bottom=0)
+        figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def ablation(results: Results) -> Figure:
+    """ACC and NBT of BOME with other settings."""
+    labels = [*results.ablations]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 0.34 * len(labels) + 1.6), layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+        itd = results.entry("ctn+itd")
+        for axes, metric in zip(panels, ("acc", "nbt"), strict=True):
+            numbers = [results.ablations[label].mean(metric) for label in labels]
+            means, errors = [mean for mean, _ in numbers], [error or 0 for _, error in numbers]
+            axes.errorbar(means, range(len(labels)), xerr=errors, fmt="o", color=BLUE, capsize=2)
+            if itd is not None:
+                axes.axvline(itd.runs.mean(metric)[0], color=GREY, linestyle="--")
+            axes.set_xlabel(NAMES[metric])
+        panels[0].set_yticks(range(len(labels)), [label.replace("q̂", "q") for label in labels])
+        panels[0].invert_yaxis()
+    return figure
+
+
+def _style(entry: Entry, i: int) -> dict[str, Any]:
+    if entry.title == "ctn+bome":
+        return {"color": BLUE, "linewidth": 3.0, "zorder": 5}
+    colours = COLOURS[1:]
+    return {"color": colours[i % len(colours)], "linestyle": DASHES[i // len(colours) % len(DASHES)]}

@@ -1,0 +1,113 @@
+"""The runs of the continual-learning experiment, put together."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bome.rundir import FINISHED
+from bome.sweep import mean_and_error
+
+PUBLISHED = frozenset({"er", "gem", "mer", "ctn+itd", "ctn+bome"})
+"""Strategies of which settings were published for streams of this kind."""
+
+Number = tuple[float, float | None]
+"""Mean and standard error."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The summaries of all seeds."""
+
+    summaries: Sequence[Mapping[str, Any]]
+
+    @property
+    def finished(self) -> list[Mapping[str, Any]]:
+        """Those that ended as they should."""
+        return [summary for summary in self.summaries if summary["status"] == FINISHED]
+
+    def values(self, metric: str) -> list[float]:
+        """A metric of each seed; empty if a run diverged or does not have it."""
+        if len(self.finished) < len(self.summaries):
+            return []
+        found = [summary["observed"].get(metric) for summary in self.summaries]
+        return [] if any(value is None for value in found) else [float(value) for value in found]
+
+    def mean(self, metric: str) -> Number:
+        """Mean over the seeds and its standard error; NaN if it is not known."""
+        return mean_and_error(self.values(metric))
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The accuracies, mean over the seeds; NaN where they were not measured."""
+        found = [np.array(summary["matrix"], dtype=np.float64) for summary in self.finished]
+        return np.mean(found, axis=0) if found else np.full((1, 1), math.nan)
+
+    def seconds(self) -> list[float]:
+        """Processor time of learning each task, mean over the seeds."""
+        found = [summary["seconds_by_task"] for summary in self.finished]
+        return [float(x) for x in np.mean(found, axis=0)] if found else []
+
+    def failures(self) -> list[tuple[int, str]]:
+        """The seeds that diverged, and why."""
+        return [(n, str(s["reason"])) for n, s in enumerate(self.summaries) if s["status"] != FINISHED]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A strategy and its runs.
+
+    Attributes:
+        strategy: its name.
+        variant: "published", "selected" or a name.
+        values: settings that differ from the usual ones.
+        runs: of all seeds.
+    """
+
+    strategy: str
+    variant: str
+    values: Mapping[str, Any]
+    runs: Runs
+
+    @property
+    def title(self) -> str:
+        """For people: the name, and whether it is tuned though there are published settings."""
+        return f"{self.strategy}, tuned" if self.tuned else self.strategy
+
+    @property
+    def tuned(self) -> bool:
+        """Whether the settings were chosen here although its authors, or the paper's, published some."""
+        return self.variant == "selected" and self.strategy in PUBLISHED
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that was found on a stream.
+
+    Attributes:
+        task: the stream.
+        entries: the strategies in the order of the paper.
+        ablations: the runs of BOME with other settings, by label.
+        settings: of the ablations.
+    """
+
+    task: str
+    entries: tuple[Entry, ...]
+    ablations: Mapping[str, Runs] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def entry(self, strategy: str, variant: str | None = None) -> Entry | None:
+        """That of a strategy."""
+        return next((e for e in self.entries if e.strategy == strategy and variant in (None, e.variant)), None)
+
+    def difference(self, a: Entry, b: Entry, metric: str) -> Number:
+        """a less b: mean over the seeds that both have, and standard error of the paired differences."""
+        return mean_and_error([x - y for x, y in zip(a.runs.values(metric), b.runs.values(metric), strict=False)])
+
+
+def in_words(number: Number) -> str:
+    """Mean and standard error."""
+    mean, error = number
+    return "unknown" if math.isnan(mean) else f"{mean:.2f}" if error is None else f"{mean:.2f} ± {error:.2f}"

@@ -1,0 +1,326 @@
+"""Runs of continual learning: interrupted and continued, on the command line, and as an experiment."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bome import checkpoint
+from bome.cli.main import execute
+from bome.errors import ProblemError
+from bome.experiments import EXPERIMENTS, continual, page
+from bome.experiments.base import Claim
+from bome.experiments.continual import Candidate, Protocol, carry_out, choose, one_part, place
+from bome.experiments.continual_claims import PAPER, claims, rows_of
+from bome.experiments.continual_figures import sections
+from bome.experiments.continual_results import Entry, Results, Runs
+from bome.experiments.continual_run import Spec, carry_out_part
+from bome.experiments.continual_strategies import Strategy
+from bome.loop import RunInterruptedError
+from bome.registry import STRATEGIES
+
+DIGITS = "continual-digits"
+NAMES = (*STRATEGIES, "ctn+itd:total")
+
+
+def final(folder: Path) -> dict[str, Any]:
+    """The last checkpoint of a run, without the time it took."""
+    found = checkpoint.load_latest(folder / "checkpoints")
+    assert found is not None
+    return {key: value for key, value in found.state.items() if key != "seconds"}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two states are equal bit for bit; NaN equals NaN."""
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a == b or (a != a and b != b))
+
+
+# --- continuing -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_that_was_cut_within_a_task_ends_bit_for_bit_as_an_uninterrupted_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = Spec(DIGITS, name, 1)
+    whole = carry_out_part(spec, tmp_path / "whole")
+
+    fresh = continual_strategy(spec)
+    kind, observe, calls = type(fresh), type(fresh).observe, 0
+    pause = "bome.experiments.continual_run.SAVE_SECONDS"
+
+    def failing(self: Strategy, given: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 12:  # the second batch of the second task is the last one before a checkpoint
+            monkeypatch.setattr(pause, -1.0)
+        if calls == 13:
+            monkeypatch.setattr(pause, 1e9)
+        if calls == 14:  # the process is as good as dead
+            raise KeyboardInterrupt
+        observe(self, given)
+
+    monkeypatch.setattr(kind, "observe", failing)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out_part(spec, tmp_path / "cut")
+    assert not (tmp_path / "cut" / "summary.json").exists()
+    again = carry_out_part(spec, tmp_path / "cut")
+    assert calls == sum(map(len, fresh.stages())) + 2  # the batch that was cut, and the one since the checkpoint
+    assert same(again["matrix"], whole["matrix"])
+    assert again["evaluations"] == whole["evaluations"]
+    assert same(final(tmp_path / "cut"), final(tmp_path / "whole"))
+
+
+def continual_strategy(spec: Spec) -> Strategy:
+    from bome.experiments.continual_strategies import make_strategy
+    from bome.tasks.continual import STREAMS
+
+    return make_strategy(spec.strategy, STREAMS[spec.task](0), *spec.settled())
+
+
+def test_a_killed_process_leaves_a_run_that_continues_bit_for_bit(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; import torch; torch.set_num_threads(1)\n"
+        "import bome.experiments.continual_run as run\n"
+        "run.SAVE_SECONDS = -1.0\n"
+        f"run.carry_out_part(run.Spec({DIGITS!r}, 'ctn+bome', 2), Path(sys.argv[1]))\n"
+    )
+    folder = tmp_path / "killed"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder)], env=environment)
+    deadline = time.monotonic() + 120
+    while len(list((folder / "checkpoints").glob("step_0000001?"))) == 0 and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if (folder / "summary.json").exists():
+        pytest.skip("the process ended before it could be killed")
+    again = carry_out_part(Spec(DIGITS, "ctn+bome", 2), folder)
+    whole = carry_out_part(Spec(DIGITS, "ctn+bome", 2), tmp_path / "whole")
+    assert same(again["matrix"], whole["matrix"])
+    assert same(final(folder), final(tmp_path / "whole"))
+
+
+def test_a_signal_saves_and_ends_the_run(tmp_path: Path) -> None:
+    def kill(what: str, done: int, total: int) -> None:
+        if done == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(RunInterruptedError) as caught:
+        carry_out_part(Spec(DIGITS, "er", 0), tmp_path, kill)
+    assert caught.value.exit_code == 143
+    found = checkpoint.load_latest(tmp_path / "checkpoints")
+    assert found is not None
+    assert found.state["done"] == 5
+
+
+def test_an_ended_run_is_read_and_another_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = carry_out_part(Spec(DIGITS, "er", 0), tmp_path)
+    monkeypatch.setattr("bome.experiments.continual_run._Run", None)
+    assert carry_out_part(Spec(DIGITS, "er", 0), tmp_path) == json.loads((tmp_path / "summary.json").read_text())
+    assert summary["observed"]["acc"] == pytest.approx(sum(summary["matrix"][-1]) / 3)
+    for other in (Spec(DIGITS, "er", 1), Spec(DIGITS, "er", 0, {"theta_lr": 0.5}), Spec(DIGITS, "gem", 0)):
+        with pytest.raises(ProblemError, match="another run"):
+            carry_out_part(other, tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    with pytest.raises(ProblemError, match="not empty"):
+        carry_out_part(Spec(DIGITS, "er", 0), tmp_path / "mine")
+
+
+def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
+    summary = carry_out_part(Spec(DIGITS, "ctn+bome", 0, {"theta_lr": 1e30}), tmp_path)
+    assert summary["status"] == "diverged"
+    assert "not finite" in summary["reason"]
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    arguments = ["run", DIGITS, "--method", "er", "--set", "theta_lr=0.1", "--seed", "3", "--out", str(folder)]
+    assert execute([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["observed"].keys() == {"acc", "ft", "nbt", "fm"}
+    assert (folder / "report.html").exists()
+    config = json.loads((folder / "config.json").read_text())
+    assert config["set"] == {"theta_lr": 0.1}
+    assert config["settings"]["theta_lr"] == 0.1
+    (folder / "summary.json").unlink()
+    assert execute(["resume", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert "ACC" in printed
+    assert json.loads((folder / "summary.json").read_text())["matrix"] == told["matrix"]
+    assert execute(["ls"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in (*STRATEGIES, "continual-pmnist", "continual-cifar", DIGITS))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "err"], "unknown strategy 'err'; did you mean 'er'?"),
+        (["--method", "ctn+bome:totl"], "unknown variant of ctn+bome"),
+        (["--method", "er", "--set", "lr=1"], "unknown setting 'lr'"),
+        (["--method", "er", "--set", "c_ln=1"], "unknown setting 'c_ln'"),
+        (["--method", "er", "--set", "theta_lr=fast"], "theta_lr must be a number"),
+        (["--method", "er", "--set", "batch=1"], "batch must be at least 2"),
+        (["--method", "ctn+bome", "--set", "semantic=0"], "leaves one of the two memories empty"),
+        (["--method", "er", "--set", "part=test"], "part must be one of learning, tuning"),
+    ],
+)
+def test_mistakes_become_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["run", DIGITS, *arguments, "--out", str(tmp_path / "x")]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert message in told
+    assert not (tmp_path / "x").exists()
+
+
+# --- the experiment ---------------------------------------------------------------------------------------------------
+
+SMALL = Protocol(
+    DIGITS,
+    (
+        Candidate("offline", 1, "selected", ({"theta_lr": 0.01}, {"theta_lr": 0.3})),
+        Candidate("ctn+itd", 1),
+        Candidate("ctn+bome", 2),
+    ),
+    {"η = 1": {"eta": 1.0}},
+)
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
+    page.prepare(tmp_path, "continual", "smoke")
+    findings = EXPERIMENTS["continual"].carry_out("smoke", tmp_path, silent)
+    page.write(tmp_path, findings)
+    record = json.loads((tmp_path / "parts" / DIGITS / "tuning" / "offline" / "chosen.json").read_text())
+    best = max(record["tried"], key=lambda one: one["acc"])
+    assert record["values"] == best["values"] == {"theta_lr": 0.3}
+    run = json.loads((place(tmp_path, DIGITS, SMALL.candidates[0], 0) / "config.json").read_text())
+    assert run["settings"]["theta_lr"] == 0.3
+    tuned = json.loads(
+        (tmp_path / "parts" / DIGITS / "tuning" / "offline" / "theta_lr=0.01" / "config.json").read_text()
+    )
+    assert tuned["set"]["part"] == "tuning"
+    rows = {(row.method, row.variant, row.metric): row for row in findings.rows}
+    assert rows["offline", "selected", "theta_lr"].mean == 0.3
+    assert rows["ctn+bome", "published", "acc"].seeds == 2
+    assert ("ctn+bome", "η = 1", "acc") in rows
+    assert ("offline", "selected", "ft") not in rows
+    assert len(findings.sections) == 2
+    assert all(claim.holds is None for claim in findings.claims)  # smoke decides nothing
+    monkeypatch.setattr(continual, "carry_out_part", None)  # a second time everything is read
+    monkeypatch.setattr(continual, "_perform", _read)
+    again = EXPERIMENTS["continual"].carry_out("smoke", tmp_path, silent)
+    assert again.rows == findings.rows
+
+
+def _read(part: tuple[Spec, Path]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((part[1] / "summary.json").read_text())
+    return found
+
+
+def test_one_part_can_be_carried_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
+    summary = one_part("smoke", DIGITS, "ctn+itd", 0, tmp_path)
+    assert json.loads((place(tmp_path, DIGITS, SMALL.candidates[1], 0) / "summary.json").read_text()) == summary
+    with pytest.raises(ProblemError, match="has no 'gem'"):
+        one_part("smoke", DIGITS, "gem", 0, tmp_path)
+    with pytest.raises(ProblemError, match="no task"):
+        one_part("smoke", "continual-pmnist", "er", 0, tmp_path)
+
+
+def summary_of(acc: float, nbt: float = 4.0) -> dict[str, Any]:
+    numbers = {"acc": acc, "nbt": nbt, "ft": acc + nbt, "fm": nbt + 1}
+    matrix = [[acc + nbt, float("nan")], [acc, acc]]
+    return {"status": "finished", "reason": "", "observed": numbers, "matrix": matrix, "seconds_by_task": [1.0, 2.0]}
+
+
+def results(bome: list[float], itd: list[float], offline: float = 85.0) -> Results:
+    def entry(name: str, values: list[float]) -> Entry:
+        return Entry(name, "selected" if name == "offline" else "published", {}, Runs([summary_of(a) for a in values]))
+
+    entries = (entry("offline", [offline] * len(bome)), entry("ctn+itd", itd), entry("ctn+bome", bome))
+    return Results("continual-pmnist", entries)
+
+
+def verdicts(found: Results) -> dict[str, bool | None]:
+    return {claim.text: claim.holds for claim in claims(found)}
+
+
+def test_claims_are_decided_by_the_numbers() -> None:
+    good = verdicts(results([81.0, 80.6], [78.6, 78.4]))
+    assert good["ACC of the network with BOME"] is True
+    assert good["NBT of the network with BOME"] is True
+    assert good["BOME in place of the published optimiser improves ACC"] is True
+    assert good["Learning all tasks at once is an upper bound"] is True
+    assert good["ctn+itd: ACC within 2 points of the paper"] is True
+    bad = verdicts(results([80.0, 79.0], [78.6, 78.4], offline=79.0))
+    assert bad["ACC of the network with BOME"] is False
+    assert bad["BOME in place of the published optimiser improves ACC"] is False
+    assert bad["Learning all tasks at once is an upper bound"] is False
+    assert verdicts(results([81.0], [75.0]))["ctn+itd: ACC within 2 points of the paper"] is False
+
+
+def test_a_diverged_run_counts_as_unknown_not_as_missing() -> None:
+    found = results([81.0, 80.6], [78.6, 78.4])
+    lost = replace(found.entries[1], runs=Runs([summary_of(78.0), {"status": "diverged", "reason": "NaN"}]))
+    spoiled = replace(found, entries=(found.entries[0], lost, found.entries[2]))
+    decided: list[Claim] = list(claims(spoiled))
+    assert next(c for c in decided if c.text.startswith("ctn+itd")).holds is None
+    assert lost.runs.failures() == [(1, "NaN")]
+    assert not [row for row in rows_of(spoiled, "paper", "") if row.method == "ctn+itd" and row.metric == "acc"]
+    assert list(sections(spoiled))
+
+
+def test_the_tables_of_the_paper_add_up() -> None:
+    """FT = ACC + NBT in every row of the main table, and FM is the larger of the two."""
+    for rows in PAPER.values():
+        for row in rows.values():
+            if "nbt" in row:
+                assert row["acc"] + row["nbt"] == pytest.approx(row["ft"], abs=0.011)
+                assert row["fm"] > row["nbt"]
+
+
+def test_a_recorded_choice_is_kept_unless_the_grid_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate = SMALL.candidates[0]
+    path = tmp_path / "parts" / DIGITS / "tuning" / "offline" / "chosen.json"
+    path.parent.mkdir(parents=True)
+    tried = [{"values": dict(values), "acc": 1.0} for values in candidate.grid]
+    path.write_text(json.dumps({"values": {"theta_lr": 0.01}, "tried": tried}))
+    monkeypatch.setattr(continual, "perform", None)
+    assert choose(DIGITS, candidate, tmp_path, silent, 1) == {"theta_lr": 0.01}
+    with pytest.raises(TypeError):
+        choose(DIGITS, replace(candidate, grid=({"theta_lr": 0.2},)), tmp_path, silent, 1)
+
+
+@pytest.mark.slow
+def test_the_smoke_preset_runs(tmp_path: Path) -> None:
+    results = carry_out(continual.PROTOCOLS["smoke"][0], tmp_path, silent, 1)
+    assert {entry.strategy for entry in results.entries} == set(NAMES)
