@@ -8,15 +8,18 @@ from bome.hypergradients import hypergradcheck
 from bome.inner import Adam, GradientDescent, TorchOptim
 from bome.loop import Result, run
 from bome.methods import BOME
+from bome.microbatches import MicroBatches
 from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle
 from bome.problem import Batches, PerSample, Problem
 from bome.projections import ball, box, nonnegative, simplex
+from bome.rows import Indexed, RankSampler, RowSGD, gather_rows
 from bome.stepper import Stepper
 from bome.stopping import MaxSteps
 from bome.tuner import Tuner
 
 if TYPE_CHECKING:
     from bome.estimators import HyperCleaner, LearnedRegularization, LearnedRegularizationRegressor
+    from bome.mixture import DataMixture
 
 __version__ = "0.1.0"
 
@@ -27,21 +30,27 @@ __all__ = [
     "BackwardOracle",
     "Batches",
     "Data",
+    "DataMixture",
     "FuncOracle",
     "GradientDescent",
     "HyperCleaner",
+    "Indexed",
     "LearnedRegularization",
     "LearnedRegularizationRegressor",
     "MaxSteps",
+    "MicroBatches",
     "Minibatches",
     "PerSample",
     "Problem",
+    "RankSampler",
     "Result",
+    "RowSGD",
     "Stepper",
     "TorchOptim",
     "Tuner",
     "ball",
     "box",
+    "gather_rows",
     "hypergradcheck",
     "methods",
     "nonnegative",
@@ -60,4 +69,8 @@ def __getattr__(name: str) -> Any:
         from bome import estimators
 
         return getattr(estimators, name)
+    if name == "DataMixture":
+        from bome.mixture import DataMixture
+
+        return DataMixture
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

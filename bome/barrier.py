@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from bome.trees import Pair, dot
+from bome.trees import Pair, dots
 
 Phi = Literal["norm", "gap"]
 """Names of the barriers: "norm" is φ = η‖∇q̂‖² (the paper's default), "gap" is φ = η q̂."""
@@ -40,7 +40,7 @@ class Products(NamedTuple):
 def euclidean(df: Pair, dq: Pair) -> Products:
     """Plain inner products over the concatenated (v, θ)."""
     f, q = df.v + df.theta, dq.v + dq.theta
-    return Products(dot(f, f), dot(f, q), dot(q, q))
+    return Products(*dots([(f, f), (f, q), (q, q)]))
 
 
 def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
@@ -51,11 +51,8 @@ def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
     does not move, those of v are relative to their own largest.
     """
     unit = max(metric.theta) or max(metric.v) or 1.0
-    ff = fq = qq = torch.zeros((), dtype=torch.float64, device=df.theta[0].device)
-    for s, f, q in zip(metric.v + metric.theta, df.v + df.theta, dq.v + dq.theta, strict=True):
-        weight = s / unit
-        ff, fq, qq = ff + weight * dot((f,), (f,)), fq + weight * dot((f,), (q,)), qq + weight * dot((q,), (q,))
-    return Products(ff, fq, qq)
+    f, q = df.v + df.theta, dq.v + dq.theta
+    return Products(*dots([(f, f), (f, q), (q, q)], [s / unit for s in metric.v + metric.theta]))
 
 
 def barrier(kind: Phi, eta: float, products: Products, q: Tensor, eps: float = 0.0) -> Tensor:

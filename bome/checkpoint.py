@@ -20,6 +20,11 @@ The names a folder may hold, and what they mean after a crash:
 =========================  ====================================================================================
 
 One process and one thread at a time may save into a folder; any number may read it. POSIX file systems only.
+
+Ranks that train one model together save one checkpoint (`save_together`), into a folder that all of them see. What they
+share is written by the first of them as whole tensors, leaf by leaf: at any time one leaf exists as a whole, on every
+rank. So any number of ranks can read it. What is a rank's own goes to its `rank0.json`, `rank0.safetensors`, ...; the
+first rank writes the manifest after all these files are on disk, and then gives the directory its name.
 """
 
 import base64
@@ -32,6 +37,7 @@ import re
 import shutil
 import stat
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +45,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from bome.distributed import Ranks, whole
 from bome.errors import ProblemError, StorageError
 
 FORMAT = 1
@@ -48,12 +55,11 @@ _MANIFEST_LIMIT = 1 << 16  # bytes; a real one has about 400
 _CHECKPOINT_NAME = re.compile(r"step_(\d{8,})(\.new)?")
 _STRAY_NAME = re.compile(r"(.+)\.(?:tmp|old)-([1-9]\d*)")
 # Those that safetensors both writes and reads back; some other types it accepts one way only.
-_DTYPES = frozenset(
-    {
-        torch.float64, torch.float32, torch.float16, torch.bfloat16,
-        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
-    }
-)  # fmt: skip
+_DTYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+_BLOCK = 1 << 20  # bytes read at a time where a file is only hashed
 
 
 class CheckpointWarning(UserWarning):
@@ -67,11 +73,13 @@ class Checkpoint(NamedTuple):
         step: the step it was saved at.
         state: what was given to `save`; tensors are on the CPU and own their memory.
         path: the directory it came from.
+        ranks: how many ranks saved it together.
     """
 
     step: int
     state: Any
     path: Path
+    ranks: int = 1
 
 
 def save(folder: Path, step: int, state: Any, keep: int = 3) -> Path:
@@ -113,28 +121,97 @@ def save(folder: Path, step: int, state: Any, keep: int = 3) -> Path:
     return target
 
 
-def load(path: Path) -> Checkpoint:
+def save_together(folder: Path, step: int, shared: dict[str, Any], own: dict[str, Any], ranks: Ranks) -> Path:
+    """Write one checkpoint of all ranks, each of which calls this; it is on disk when this returns.
+
+    Args:
+        folder: as for `save`; all ranks must see the same.
+        step: likewise, and the same on all ranks.
+        shared: what is the same on all ranks, or sharded over them; of each leaf the first rank writes the whole.
+        own: what belongs to this rank alone.
+        ranks: those that save.
+
+    Raises:
+        StorageError: some rank could not write, on all ranks; earlier checkpoints are intact.
+    """
+    target = folder / f"step_{step:08d}"
+    tensors: dict[str, torch.Tensor] = {}
+    encoded = json.dumps(_encode(shared, tensors, "state"), allow_nan=False).encode()
+    files = _content(own, f"rank{ranks.rank}.json", f"rank{ranks.rank}.safetensors")
+    temporary = target.with_name(f"{target.name}.tmp-{ranks.largest(os.getpid() if ranks.rank == 0 else 0)[0]}")
+    first = ranks.rank == 0
+    try:
+        with _together(ranks, target):
+            if first:
+                _make_folder(folder)
+                _remove_strays(folder, _CHECKPOINT_NAME)
+                _finish_replacements(folder)
+                os.mkdir(temporary)
+        digest = _Sink(temporary / _TENSORS if first else None)
+        with _together(ranks, target):
+            try:
+                for name, data in files.items():
+                    _write_file(temporary / name, data)
+            finally:  # all ranks must take part in gathering, whatever happens to their own files
+                digest.write_all(tensors)
+            digest.close()
+        mine = {name: (len(data), _digest(data)) for name, data in files.items()}
+        records = _gathered(mine, ranks)
+        with _together(ranks, target):
+            if first:
+                records[_TENSORS] = digest.record
+                records[_STATE] = {"size": len(encoded), "sha256": _digest(encoded)}
+                manifest = _seal({"format": FORMAT, "step": step, "files": records, "ranks": ranks.size})
+                for name, data in ((_STATE, encoded), (_MANIFEST, manifest)):
+                    _write_file(temporary / name, data)
+                _sync_folder(temporary)
+                _publish(temporary, target)
+    finally:
+        if first:
+            shutil.rmtree(temporary, ignore_errors=True)
+    if first:
+        _prune(folder, target, keep=3)
+    return target
+
+
+def load(path: Path, rank: int = 0) -> Checkpoint:
     """Read one checkpoint after verifying it.
 
-    The bytes that are hashed are the bytes that are parsed. Peak memory is about twice the size of the files.
+    The bytes that are hashed are the bytes that are parsed. Peak memory is about twice the size of the files. One that
+    several ranks saved together is hashed as a stream instead, and its tensors are mapped from the file.
 
     Args:
         path: the directory of the checkpoint, as returned by `save`.
+        rank: of several ranks that saved it together the one whose own state is wanted beside the shared one; if they
+            were fewer, the first one's.
 
     Raises:
         StorageError: it is missing, incomplete, damaged or of another format version; the message says which.
     """
-    step, records = _read_manifest(path)
-    contents = {name: _read_verified(path / name, record) for name, record in records.items()}
+    step, records, ranks = _read_manifest(path)
+    rank = rank if rank < ranks else 0
+    parts = (
+        [(_STATE, _TENSORS)] if ranks == 1 else [(_STATE, _TENSORS), (f"rank{rank}.json", f"rank{rank}.safetensors")]
+    )
     try:
-        tensors = safetensors.torch.load(contents.pop(_TENSORS))
-        state = _decode(json.loads(contents.pop(_STATE)), tensors)
+        state = [_read_part(path, records, *part) for part in parts]
     except (
         ValueError, LookupError, TypeError, AttributeError, RuntimeError, AssertionError, safetensors.SafetensorError,
     ) as error:  # fmt: skip
         # The digests fit, so this was written so: by a defect or by somebody else.
         raise StorageError(f"{path}: the content is malformed ({type(error).__name__})") from error
-    return Checkpoint(step, state, path)
+    return Checkpoint(step, state[0] if ranks == 1 else {**state[0], **state[1]}, path, ranks)
+
+
+def _read_part(path: Path, records: dict[str, dict[str, Any]], text: str, tensors: str) -> Any:
+    """Verify and decode a pair of files; tensors of several ranks are mapped, since each rank reads them."""
+    encoded = _read_verified(path / text, records[text])
+    if len(records) == 2:
+        found = safetensors.torch.load(_read_verified(path / tensors, records[tensors]))
+    else:
+        _verify(path / tensors, records[tensors])
+        found = safetensors.torch.load_file(path / tensors)
+    return _decode(json.loads(encoded), found)
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
@@ -189,14 +266,20 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 def _pack(step: int, state: Any) -> dict[str, bytes]:
     """Return the content of each file; the manifest comes last."""
-    tensors: dict[str, torch.Tensor] = {}
-    try:
-        encoded = _encode(state, tensors, "state")
-    except RecursionError:
-        raise ProblemError("state is nested too deeply for a checkpoint, or contains itself") from None
-    files = {_TENSORS: safetensors.torch.save(tensors), _STATE: json.dumps(encoded, allow_nan=False).encode()}
+    files = _content(state, _STATE, _TENSORS)
     records = {name: {"size": len(data), "sha256": _digest(data)} for name, data in files.items()}
     return {**files, _MANIFEST: _seal({"format": FORMAT, "step": step, "files": records})}
+
+
+def _content(state: Any, text: str, tensors: str) -> dict[str, bytes]:
+    """Return the content of the two files that hold a state."""
+    found: dict[str, torch.Tensor] = {}
+    try:
+        encoded = _encode(state, found, "state")
+    except RecursionError:
+        raise ProblemError("state is nested too deeply for a checkpoint, or contains itself") from None
+    copies = {name: _plain_copy(tensor) for name, tensor in found.items()}
+    return {tensors: safetensors.torch.save(copies), text: json.dumps(encoded, allow_nan=False).encode()}
 
 
 def _encode(value: Any, tensors: dict[str, torch.Tensor], place: str) -> Any:
@@ -209,7 +292,7 @@ def _encode(value: Any, tensors: dict[str, torch.Tensor], place: str) -> Any:
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, torch.Tensor):
         name = f"t{len(tensors)}"
-        tensors[name] = _plain_copy(value, place)
+        tensors[name] = _storable(value, place)
         return {"$tensor": name}
     if isinstance(value, dict):
         return _encode_dict(value, tensors, place)
@@ -233,12 +316,17 @@ def _encode_dict(value: dict[Any, Any], tensors: dict[str, torch.Tensor], place:
     return {"$dict": [[_encode(key, tensors, place), item] for key, item in items.items()]}
 
 
-def _plain_copy(tensor: torch.Tensor, place: str) -> torch.Tensor:
-    """Return a dense CPU copy that shares memory with nothing, as safetensors demands."""
+def _storable(tensor: torch.Tensor, place: str) -> torch.Tensor:
+    """Return the tensor if a file can hold it."""
     if tensor.layout is not torch.strided or tensor.is_meta or tensor.dtype not in _DTYPES:
         kind = f"{tensor.dtype}, {tensor.layout}, {tensor.device}"
         raise ProblemError(f"{place} is a tensor that a checkpoint cannot hold ({kind})")
-    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+    return tensor.detach()
+
+
+def _plain_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a dense CPU copy that shares memory with nothing, as safetensors demands."""
+    return tensor.to("cpu", copy=True, memory_format=torch.contiguous_format)
 
 
 def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
@@ -274,8 +362,8 @@ def _seal(body: dict[str, Any]) -> bytes:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _read_manifest(path: Path) -> tuple[int, dict[str, dict[str, Any]]]:
-    """Return the step and the record (size, sha256) of each file of a checkpoint."""
+def _read_manifest(path: Path) -> tuple[int, dict[str, dict[str, Any]], int]:
+    """Return the step, the record (size, sha256) of each file of a checkpoint, and how many ranks saved it."""
     raw = _read_file(path / _MANIFEST, range(_MANIFEST_LIMIT + 1))
     try:
         body = dict(json.loads(raw))
@@ -289,13 +377,21 @@ def _read_manifest(path: Path) -> tuple[int, dict[str, dict[str, Any]]]:
         raise StorageError(f"{path}: format version {found!r}; this version of bome reads {FORMAT}")
     if not genuine:
         raise StorageError(f"{path}: {_MANIFEST} is damaged")
-    step, records = body.get("step"), body.get("files")
-    if not (isinstance(step, int) and isinstance(records, dict) and set(records) == {_STATE, _TENSORS}):
+    step, records, ranks = body.get("step"), body.get("files"), body.get("ranks", 1)
+    if not (isinstance(step, int) and isinstance(records, dict) and set(records) == _names(ranks)):
         raise StorageError(f"{path}: {_MANIFEST} is malformed")
     named = _CHECKPOINT_NAME.fullmatch(path.name)
     if named and int(named[1]) != step:
         raise StorageError(f"{path}: {_MANIFEST} is of step {step}")
-    return step, records
+    return step, records, ranks
+
+
+def _names(ranks: Any) -> set[str]:
+    """The files beside the manifest of a checkpoint that so many ranks saved; none if that is no number of ranks."""
+    if not isinstance(ranks, int) or not 1 <= ranks <= _MANIFEST_LIMIT:
+        return set()
+    own = range(ranks if ranks > 1 else 0)
+    return {_STATE, _TENSORS} | {f"rank{rank}.{end}" for rank in own for end in ("json", "safetensors")}
 
 
 def _read_verified(path: Path, record: Any) -> bytes:
@@ -307,6 +403,20 @@ def _read_verified(path: Path, record: Any) -> bytes:
     if _digest(data) != record.get("sha256"):
         raise StorageError(f"{path.parent}: checksum mismatch in {path.name}")
     return data
+
+
+def _verify(path: Path, record: Any) -> None:
+    """Check size and digest of a file without holding it in memory."""
+    try:
+        size = path.stat().st_size
+        found = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                found.update(block)
+    except OSError as error:
+        raise StorageError(f"{path.parent}: cannot read {path.name}: {error.strerror}") from error
+    if not isinstance(record, dict) or size != record.get("size") or found.hexdigest() != record.get("sha256"):
+        raise StorageError(f"{path.parent}: checksum mismatch in {path.name}")
 
 
 def _read_file(path: Path, sizes: range) -> bytes:
@@ -385,6 +495,94 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class _Sink:
+    """Writes whole tensors to a safetensors file one after the other; without a path it only takes part.
+
+    Attributes:
+        record: size and digest of what was written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._digest, self._size = path, hashlib.sha256(), 0
+        self._file: int | None = None
+        self.record: dict[str, Any] = {}
+
+    def write_all(self, tensors: dict[str, torch.Tensor]) -> None:
+        """All of them; every rank gathers every leaf, whatever happens to the file."""
+        failure: OSError | None = None
+        try:
+            if self._path is not None:
+                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            self._write(_header(tensors))
+        except OSError as error:
+            failure = error
+        for tensor in tensors.values():
+            leaf = whole(tensor)
+            if failure is None and self._path is not None:
+                try:
+                    flat = leaf.to("cpu").contiguous().reshape(-1)
+                    self._write(flat.view(torch.uint8).numpy().data)
+                except OSError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Force it to disk."""
+        if self._file is not None:
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = None
+        self.record = {"size": self._size, "sha256": self._digest.hexdigest()}
+
+    def _write(self, data: Any) -> None:
+        if self._file is None:
+            return
+        rest = memoryview(data)
+        self._digest.update(rest)
+        self._size += len(rest)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+
+
+def _header(tensors: dict[str, torch.Tensor]) -> bytes:
+    """The beginning of a safetensors file."""
+    entries, offset = {}, 0
+    for name, tensor in tensors.items():
+        end = offset + tensor.numel() * tensor.element_size()
+        entries[name] = {
+            "dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end],
+        }  # fmt: skip
+        offset = end
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+@contextlib.contextmanager
+def _together(ranks: Ranks, target: Path) -> Iterator[None]:
+    """Do something on every rank; if it fails on one, all raise `StorageError` and name that rank."""
+    failure: OSError | None = None
+    try:
+        yield
+    except OSError as error:
+        failure = error
+    failed = ranks.largest(0 if failure is None else ranks.rank + 1)[0]
+    if failed:
+        reason = f": {failure.strerror or failure}" if failure is not None else ""
+        raise StorageError(f"cannot write {target}: rank {failed - 1} failed{reason}") from failure
+
+
+def _gathered(mine: dict[str, tuple[int, str]], ranks: Ranks) -> dict[str, dict[str, Any]]:
+    """The records of the files of all ranks."""
+    numbers = [[size, *bytes.fromhex(digest)] for size, digest in mine.values()]
+    records = {}
+    for rank, row in enumerate(ranks.gathered(*numbers[0], *numbers[1])):
+        for end, (size, *digest) in zip(("safetensors", "json"), (row[:33], row[33:]), strict=True):
+            records[f"rank{rank}.{end}"] = {"size": size, "sha256": bytes(digest).hex()}
+    return records
 
 
 def _publish(temporary: Path, target: Path) -> None:

@@ -1,5 +1,7 @@
 """The errors of `bome`: each names the place and the remedy in one line."""
 
+from collections.abc import Sequence
+
 
 class BilevelError(Exception):
     """Base of all errors raised on purpose; `exit_code` is what the command line returns for it."""
@@ -37,3 +39,23 @@ class StorageError(BilevelError, OSError):
     """A file cannot be read, written or trusted."""
 
     exit_code = 4
+
+
+class RankError(BilevelError, RuntimeError):
+    """Another process of the run is gone, so that this one cannot go on.
+
+    Attributes:
+        step: index of the outer step, from 0.
+        ranks: those that are gone.
+    """
+
+    exit_code = 4
+
+    def __init__(self, step: int, ranks: Sequence[int]) -> None:
+        who = " and ".join(map(str, ranks))
+        super().__init__(
+            f"step {step}: rank {who} is gone (killed, out of memory or lost): start again with resume=True, which "
+            "continues from the newest checkpoint"
+        )
+        self.step = step
+        self.ranks = tuple(ranks)

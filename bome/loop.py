@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from bome import checkpoint
 from bome._typing import Leaves
 from bome.data.streams import Data
+from bome.distributed import Ranks
 from bome.errors import BilevelError, ProblemError, StorageError
 from bome.history import History
 from bome.inner import GradientDescent
@@ -34,6 +34,7 @@ from bome.stepper import Stepper
 from bome.stopping import MaxSteps, Progress, Stop, check_count
 from bome.trees import Pair
 from bome.tuner import Tuner
+from bome.watch import watched
 
 
 class RunInterruptedError(BilevelError):
@@ -135,11 +136,14 @@ def run(
     stepper = Stepper(problem, method, outer_opt, inner_opt, oracle)
     session = _Session(stepper, data if data is not None else Data(), tuple(schedulers), tuner)
     stop = stop if stop is not None else MaxSteps(1000)
-    with _signals(record is not None) as asked, _open(record, session) as history:
+    ranks = stepper.oracle.ranks
+    with signals(record is not None) as asked, watched(ranks) as watch, _open(record, session) as history:
         if tuner is not None:
             tuner.attach(stepper)
-        status = stop(session.progress()) if stepper.k else None
+        status, _ = session.agreed(stop(session.progress()) if stepper.k else None, [])
         while status is None:
+            if watch is not None:
+                watch.step = stepper.k
             logged = stepper.k % log_every == 0
             extra = dict(observe(problem)) if logged and observe is not None else {}
             info = session.advance()
@@ -148,11 +152,13 @@ def run(
             status = stop(session.progress())
             if progress is not None:
                 progress(session.progress())
-            if record is not None and (status is not None or asked or stepper.k % record.save_every == 0):
+            status, number = session.agreed(status, asked)
+            if record is not None and (status is not None or number or stepper.k % record.save_every == 0):
                 history.flush()  # a checkpoint must not be newer than its history
-                checkpoint.save(record.folder / "checkpoints", stepper.k, session.state())
-            if asked and status is None:
-                raise RunInterruptedError(asked[0], stepper.k)
+                session.save(record.folder / "checkpoints")
+            if number and status is None:
+                raise RunInterruptedError(number, stepper.k)
+        stepper.settle()
         state = session.state()
         certificate = session.certificate(solve_inner)  # after the state: it draws one more batch
         extra = dict(observe(problem)) if observe is not None else {}
@@ -235,20 +241,29 @@ class _Session:
             )
         return found
 
+    def agreed(self, status: str | None, asked: Sequence[int]) -> tuple[str | None, int]:
+        """Why to stop, and the signal that asks for it or 0, as all ranks see it: if one stops, all do."""
+        ranks, number = self.stepper.oracle.ranks, asked[0] if asked else 0
+        if ranks is None:
+            return status, number
+        stops, number = ranks.largest(int(status is not None), number)
+        return (status or "another rank stopped") if stops else None, number
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint; all ranks together write one."""
+        ranks, state = self.stepper.oracle.ranks, self.state()
+        if ranks is None:
+            checkpoint.save(folder, self.stepper.k, state)
+            return
+        rows = ("v", "outer_opt") if self.stepper.problem.v.table is not None else ()
+        own = {key: state.pop(key) for key in ("buffers", "data", "random", *rows)}
+        checkpoint.save_together(folder, self.stepper.k, state, own, ranks)
+
     def state(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
-        stepper = self.stepper
         return {
-            "step": stepper.k,
-            "method": repr(stepper.method),
-            "v": [x.detach() for x in stepper.problem.v.leaves],
-            "theta": [x.detach() for x in stepper.problem.theta.leaves],
-            "buffers": stepper.problem.buffers,
-            "outer_opt": stepper.outer_opt.state_dict(),
-            "inner_opt": stepper.inner_opt.state_dict(),
+            **self.stepper.state_dict(),
             "schedulers": [_plain(scheduler.state_dict()) for scheduler in self.schedulers],
-            "state": {name: list(leaves) for name, leaves in stepper.state.items()},
-            "counts": dict(stepper.counts),
             "data": self.data.state_dict(),
             "tuner": None if self.tuner is None else self.tuner.state_dict(),
             "seconds": self.seconds,
@@ -258,41 +273,30 @@ class _Session:
             "random": _random_state(),
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint."""
-        stepper, problem = self.stepper, self.stepper.problem
-        for variable, key in ((problem.v, "v"), (problem.theta, "theta")):
-            kinds = [(tuple(x.shape), x.dtype) for x in state[key]]
-            if kinds != [(tuple(x.shape), x.dtype) for x in variable.leaves]:
-                raise StorageError(f"the checkpoint is of another problem: its {key} has shapes and dtypes {kinds}")
-        if state["buffers"].keys() != problem.buffers.keys() or len(state["schedulers"]) != len(self.schedulers):
+    def load(self, found: checkpoint.Checkpoint) -> None:
+        """Continue from a checkpoint.
+
+        Of another number of ranks it takes what they share. The data go on where the first rank was, and the random
+        generators of a rank that was not there stay as they are.
+        """
+        state, ranks = found.state, self.stepper.oracle.ranks
+        size, rank = (1, 0) if ranks is None else (ranks.size, ranks.rank)
+        if size != found.ranks and self.stepper.problem.v.table is not None:
+            raise StorageError(f"the rows of PerSample are those of {found.ranks} ranks: continue with as many")
+        if len(state["schedulers"]) != len(self.schedulers):
             raise StorageError("the checkpoint is of another run: it has other running statistics or schedulers")
-        with torch.no_grad():
-            for live, saved in (
-                *zip(problem.v.leaves, state["v"], strict=True),
-                *zip(problem.theta.leaves, state["theta"], strict=True),
-                *((buffer, state["buffers"][name]) for name, buffer in problem.buffers.items()),
-            ):
-                live.copy_(saved)
-        for name, optimiser in (("outer_opt", stepper.outer_opt), ("inner_opt", stepper.inner_opt)):
-            try:
-                optimiser.load_state_dict(state[name])
-            except (ValueError, KeyError) as error:
-                raise StorageError(f"the checkpoint is of another {name}: {error}") from error
+        self.stepper.load_state_dict(state)
         for scheduler, saved in zip(self.schedulers, state["schedulers"], strict=True):
             fresh = scheduler.state_dict()
             scheduler.load_state_dict({**fresh, **_like(fresh, saved)})
-        device = problem.theta.leaves[0].device
-        stepper.state = {name: tuple(x.to(device) for x in leaves) for name, leaves in state["state"].items()}
-        stepper.k = state["step"]
-        stepper.oracle.counts = Counter(state["counts"])
         self.data.load_state_dict(state["data"])
         if self.tuner is not None and state["tuner"] is not None:
             self.tuner.load_state_dict(state["tuner"])
         self.seconds = state["seconds"]
         self.info = None if state["info"] is None else Info(*state["info"])
         self.inactive, self.rising = state["inactive"], state["rising"]
-        _restore_random(state["random"])
+        if rank < found.ranks:
+            _restore_random(state["random"])
 
 
 def _check_parts(data: Data | None, stop: Stop | None, schedulers: Sequence[LRScheduler]) -> None:
@@ -305,16 +309,40 @@ def _check_parts(data: Data | None, stop: Stop | None, schedulers: Sequence[LRSc
         raise ProblemError("ReduceLROnPlateau needs a measurement at each step: use a scheduler that counts steps")
 
 
+def _newest(folder: Path, ranks: Ranks | None) -> checkpoint.Checkpoint | None:
+    """The newest good checkpoint; the first rank finds it, and all read the same."""
+    if ranks is None:
+        return checkpoint.load_latest(folder)
+    found: checkpoint.Checkpoint | None = None
+    failure: StorageError | None = None
+    if ranks.rank == 0:
+        try:
+            found = checkpoint.load_latest(folder)
+        except StorageError as error:
+            failure = error
+    failed, step, newer = ranks.largest(
+        int(failure is not None), found.step + 1 if found else 0, int(found is not None and found.path.suffix == ".new")
+    )
+    if failed:
+        raise failure or StorageError(f"{folder}: rank 0 found no good checkpoint")
+    if found is not None or not step:
+        return found
+    return checkpoint.load(folder / f"step_{step - 1:08d}{'.new' if newer else ''}", ranks.rank)
+
+
 def _open(record: Record | None, session: _Session) -> History:
     """The history, after continuing from the newest checkpoint if that is wanted."""
     if record is None:
         return History()
     folder = record.folder / "checkpoints"
-    found = checkpoint.load_latest(folder) if record.resume else None
+    ranks = session.stepper.oracle.ranks
+    found = _newest(folder, ranks) if record.resume else None
     if found is not None:
-        session.load(found.state)
+        session.load(found)
     elif any("." not in path.name for path in folder.glob("step_*")):
         raise ProblemError(f"{folder} holds another run: continue it with resume=True, or choose another folder")
+    if ranks is not None and ranks.rank > 0:
+        return History()  # the first rank writes
     record.folder.mkdir(parents=True, exist_ok=True)
     history = History.open(record.folder / "metrics.jsonl")
     history.truncate(session.stepper.k - 1)
@@ -322,7 +350,7 @@ def _open(record: Record | None, session: _Session) -> History:
 
 
 @contextmanager
-def _signals(wanted: bool) -> Iterator[list[int]]:
+def signals(wanted: bool = True) -> Iterator[list[int]]:
     """Collect SIGINT and SIGTERM for the end of the current step; a second one has its usual effect at once."""
     asked: list[int] = []
     if not wanted or threading.current_thread() is not threading.main_thread():

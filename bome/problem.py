@@ -1,16 +1,19 @@
 """The bilevel problem: two losses of (v, θ, batch), their starting values, and the sets v and θ live in."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from bome._typing import Leaves, Loss, Projection
+from bome.distributed import local
 from bome.errors import ProblemError
+from bome.microbatches import MicroBatches
 from bome.trees import Pair
 
+T = TypeVar("T")
 Role = Literal["v", "theta"]
 Projections = Projection | Mapping[str, Projection]
 """One projection for every tensor, or one for each name of a dict (names without one are free)."""
@@ -83,6 +86,17 @@ class Located(NamedTuple):
 
     batch: Any
     places: Tensor
+
+
+def _parts(batch: Any) -> tuple[Any, ...]:
+    """The micro-batches of a batch, or the batch itself."""
+    return batch.parts if isinstance(batch, MicroBatches) else (batch,)
+
+
+def _located(batch: Any, places: list[Tensor]) -> Any:
+    """A batch with the places of its samples, of each micro-batch where it has them."""
+    parts = [Located(*pair) for pair in zip(_parts(batch), places, strict=True)]
+    return batch.with_parts(parts) if isinstance(batch, MicroBatches) else parts[0]
 
 
 class Variable:
@@ -195,21 +209,43 @@ class Problem:
         self, which: Literal["f", "g"], v: Leaves, theta: Leaves, batch: Any, buffers: dict[str, Tensor]
     ) -> Tensor:
         """f or g at (v, θ), given as tensors; modules see `buffers` in place of their own."""
+        if isinstance(batch, MicroBatches):
+            each = [weight * self.loss(which, v, theta, part, buffers) for part, weight in batch]
+            return torch.stack(each).sum()
+        return self.within(which, v, theta, batch, buffers, lambda value: value)
+
+    def within(
+        self,
+        which: Literal["f", "g"],
+        v: Leaves,
+        theta: Leaves,
+        batch: Any,
+        buffers: dict[str, Tensor],
+        then: Callable[[Tensor], T],
+    ) -> T:
+        """What `then` makes of f or g at (v, θ), while modules still hold these tensors.
+
+        Activation checkpointing computes activations again during differentiation, with what the modules hold then.
+        """
+
+        def made(*arguments: Any) -> T:
+            return then(self.checked(which, loss(*arguments)))
+
         loss = self.outer if which == "f" else self.inner
         if isinstance(batch, Located):
             v, batch = tuple(x[batch.places] for x in v), batch.batch
         if self._host is None:
-            value = loss(self.v.seen(v), self.theta.seen(theta), batch)
+            value = made(self.v.seen(v), self.theta.seen(theta), batch)
         else:
             tensors = dict(buffers)
             for var, leaves in ((self.v, v), (self.theta, theta)):
                 if var.module is not None:
                     tensors.update({f"{var.role}.{key}": x for key, x in zip(var.keys, leaves, strict=True)})
-            value = functional_call(self._host, tensors, (loss, self.v.seen(v), self.theta.seen(theta), batch))
+            value = functional_call(self._host, tensors, (made, self.v.seen(v), self.theta.seen(theta), batch))
             for name, buffer in buffers.items():
                 if tensors[name] is not buffer:  # the module put another tensor in its place
                     buffer.copy_(tensors[name].detach())
-        return self.checked(which, value)
+        return value
 
     def live_loss(self, which: Literal["f", "g"], v: Leaves, theta: Leaves, batch: Any) -> Tensor:
         """f or g with modules called as they are; variables that are no modules are given as tensors."""
@@ -223,11 +259,13 @@ class Problem:
         table = self.v.table
         if table is None:
             return None, batches
-        indices = [table.rows(batch) for batch in batches.inner]
-        rows, places = torch.unique(torch.cat(indices), return_inverse=True)
-        each = places.split([len(i) for i in indices])
-        inner = tuple(Located(batch, place) for batch, place in zip(batches.inner, each, strict=True))
-        return rows, Batches(inner, tuple(Located(batch, each[0]) for batch in batches.outer))
+        indices = [[table.rows(part) for part in _parts(batch)] for batch in batches.inner]
+        rows, places = torch.unique(torch.cat([i for each in indices for i in each]), return_inverse=True)
+        left = iter(places.split([len(i) for each in indices for i in each]))
+        found = [[next(left) for _ in each] for each in indices]
+        first = torch.cat(found[0])
+        inner = tuple(_located(batch, each) for batch, each in zip(batches.inner, found, strict=True))
+        return rows, Batches(inner, tuple(_located(batch, [first] * len(_parts(batch))) for batch in batches.outer))
 
     @staticmethod
     def checked(which: str, value: Tensor) -> Tensor:
@@ -268,8 +306,8 @@ class _Host(nn.Module):
         for role, module in modules.items():
             self.add_module(role, module)
 
-    def forward(self, loss: Loss, v: Any, theta: Any, batch: Any) -> Tensor:
-        return loss(v, theta, batch)
+    def forward(self, call: Callable[[Any, Any, Any], T], v: Any, theta: Any, batch: Any) -> T:
+        return call(v, theta, batch)
 
 
 def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
@@ -318,7 +356,7 @@ def _check_leaf(name: str, leaf: Tensor) -> None:
         refuse("is empty", "remove it or give it entries")
     if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
         refuse("is expanded: several entries share memory", "pass .clone()")
-    if not torch.isfinite(leaf.detach()).all():
+    if not torch.isfinite(local(leaf)).all():
         refuse("starts with NaN or infinity", "start from finite values")
 
 

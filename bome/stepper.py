@@ -12,13 +12,14 @@ from torch.optim import LBFGS, SGD, Adagrad, Optimizer, SparseAdam
 
 from bome._typing import Leaves, Projection, State
 from bome.barrier import Metric
-from bome.distributed import synchronises
-from bome.errors import NonFiniteError, ProblemError, UnsupportedError
+from bome.distributed import is_sharded, local, shard_of, synchronises
+from bome.errors import NonFiniteError, ProblemError, StorageError, UnsupportedError
 from bome.methods.base import Info, Method, Step
 from bome.oracles import Oracle, OracleName, make
 from bome.oracles.autograd import connections, second_order_failure
 from bome.oracles.base import Needs, check, generators, replay, snapshot
 from bome.problem import Batches, Problem, Variable
+from bome.rows import RowSGD
 from bome.trees import Pair, dot, scale
 
 
@@ -103,15 +104,15 @@ class Stepper:
         if torch.is_inference_mode_enabled():
             raise ProblemError("a step needs gradients: call it outside torch.inference_mode()")
         self._check_batches(batches)
-        rows, local = self.problem.localise(batches)
+        rows, placed = self.problem.localise(batches)
         point = self.problem.point
         if rows is not None:
-            point = Pair(tuple(x[rows] for x in point.v), point.theta)
+            point = Pair(self._rows_now(rows), point.theta)
         restore = snapshot(self.problem)
         try:
             if not self._connected:
                 self._check_second_order(batches)
-            step = self._computed(point, local)
+            step = self._computed(point, placed)
             if not self._connected:
                 self._check_connected(batches)
         except BaseException:
@@ -119,7 +120,11 @@ class Stepper:
             raise
         if step.new_theta is not None:
             _copy(self.problem.theta.leaves, step.new_theta)
+        if rows is not None:
+            self._settle(rows, point.v)
         delta_v = self._limited(step, point)
+        if rows is not None:
+            delta_v = tuple(map(local, delta_v))  # the rows of this rank
         with _scaled(self.outer_opt, self.v_scale):
             self._apply(self.problem.v, self.outer_opt, delta_v, self.problem.project_v, rows)
         self._apply(self.problem.theta, self.inner_opt, step.direction.theta, self.problem.project_theta, None)
@@ -127,12 +132,80 @@ class Stepper:
         self.k += 1
         return step.info
 
+    def settle(self) -> None:
+        """Bring all rows of a `PerSample` up to date, where the optimiser puts that off; at the end of training."""
+        if isinstance(self.outer_opt, RowSGD):
+            self.outer_opt.flush()
+            with torch.no_grad():
+                for leaf, rule in zip(self.problem.v.leaves, self.problem.project_v, strict=True):
+                    if rule is not None:
+                        leaf.copy_(rule(leaf))
+
+    def _rows_now(self, rows: Tensor) -> Leaves:
+        """These rows of v with the steps they have missed, if the optimiser puts such steps off; nothing is written."""
+        if not isinstance(self.outer_opt, RowSGD):
+            return tuple(x.detach()[rows] for x in self.problem.v.leaves)
+        now = [self.outer_opt.current(x, rows) for x in self.problem.v.leaves]
+        return tuple(x if rule is None else rule(x) for x, rule in zip(now, self.problem.project_v, strict=True))
+
+    def _settle(self, rows: Tensor, values: Leaves) -> None:
+        """Write what `_rows_now` has told."""
+        if isinstance(self.outer_opt, RowSGD):
+            for leaf, value in zip(self.problem.v.leaves, values, strict=True):
+                self.outer_opt.settle(leaf, rows)
+                with torch.no_grad():
+                    leaf[rows] = value
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that steps change, as checkpoints hold it; tensors are the live ones."""
+        return {
+            "step": self.k,
+            "method": repr(self.method),
+            "v": [x.detach() for x in self.problem.v.leaves],
+            "theta": [x.detach() for x in self.problem.theta.leaves],
+            "buffers": self.problem.buffers,
+            "outer_opt": self.outer_opt.state_dict(),
+            "inner_opt": self.inner_opt.state_dict(),
+            "state": {name: list(leaves) for name, leaves in self.state.items()},
+            "counts": dict(self.counts),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where another stepper of the same problem and method was.
+
+        Raises:
+            StorageError: the state is of another problem or of other optimisers.
+        """
+        problem = self.problem
+        for variable, key in ((problem.v, "v"), (problem.theta, "theta")):
+            kinds = [(tuple(x.shape), x.dtype) for x in state[key]]
+            if kinds != [(tuple(x.shape), x.dtype) for x in variable.leaves]:
+                raise StorageError(f"the checkpoint is of another problem: its {key} has shapes and dtypes {kinds}")
+        if state["buffers"].keys() != problem.buffers.keys():
+            raise StorageError("the checkpoint is of another run: it has other running statistics or schedulers")
+        _copy((*problem.v.leaves, *problem.theta.leaves), (*state["v"], *state["theta"]))
+        _copy(tuple(problem.buffers.values()), tuple(state["buffers"][name] for name in problem.buffers))
+        for name, optimiser in (("outer_opt", self.outer_opt), ("inner_opt", self.inner_opt)):
+            try:
+                optimiser.load_state_dict(_sharded_state(optimiser, state[name]))
+            except (ValueError, KeyError) as error:
+                raise StorageError(f"the checkpoint is of another {name}: {error}") from error
+        device = problem.theta.leaves[0].device
+        fresh = self.state
+        self.state = {name: tuple(x.to(device) for x in leaves) for name, leaves in state["state"].items()}
+        for name in self.state.keys() & fresh.keys():
+            if len(self.state[name]) == len(fresh[name]):
+                pairs = zip(self.state[name], fresh[name], strict=True)
+                self.state[name] = tuple(shard_of(x, like) for x, like in pairs)
+        self.k = state["step"]
+        self.oracle.counts = Counter(state["counts"])
+
     def _computed(self, point: Pair, batches: Batches) -> Step:
         """The method's step, or `NonFiniteError`."""
         random = generators()
         self.oracle.begin()
         step = self.method.step(self.oracle, point, self.state, batches, self.metric)
-        if _finite(step):
+        if _surely_finite(step) or self.oracle.everywhere(_finite(step)):
             return step
         replay(random)  # the same dropout masks again
         raise self._located(point, batches, step)
@@ -261,12 +334,39 @@ def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[int
     return [owners[id(leaf)] for leaf in variable.leaves]
 
 
+def _surely_finite(step: Step) -> bool:
+    """Whether a sharded direction must be finite, by numbers that all ranks know: no entry is longer than the whole."""
+    leaves = step.direction.v + step.direction.theta
+    if step.size is None or step.new_theta is not None or not any(map(is_sharded, leaves)):
+        return False
+    limit = min(torch.finfo(x.dtype).max for x in leaves) / 2
+    values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
+    total = torch.stack([x.double() for x in (*values, step.size)]).sum()
+    return math.isfinite(float(total)) and float(step.size) < limit**2
+
+
+def _sharded_state(optimiser: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+    """The saved state of an optimiser, with whole tensors laid out as the parameters are that they belong to."""
+    live = [p for group in optimiser.param_groups for p in group["params"]]
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    if not any(map(is_sharded, live)) or len(live) != len(numbers):
+        return state
+    laid = {
+        number: {
+            key: shard_of(value, p) if isinstance(value, Tensor) and value.shape == p.shape else value
+            for key, value in state["state"].get(number, {}).items()
+        }
+        for number, p in zip(numbers, live, strict=True)
+    }
+    return {**state, "state": {number: each for number, each in laid.items() if each}}
+
+
 def _finite(step: Step) -> bool:
-    """Whether the direction, the losses and λ are finite: one look at the device.
+    """Whether the direction, the losses and λ are finite on this rank: one look at the device.
 
     A sum is not finite if a term is not; a sum of finite terms that overflows is told apart by looking at each entry.
     """
-    leaves = step.direction.v + step.direction.theta + (step.new_theta or ())
+    leaves = tuple(map(local, step.direction.v + step.direction.theta + (step.new_theta or ())))
     values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
     total = torch.zeros((), dtype=torch.float64, device=step.info.f.device)
     for x in (*leaves, *values):
@@ -277,7 +377,7 @@ def _finite(step: Step) -> bool:
 def _not_finite(variable: Variable, leaves: Leaves) -> str | None:
     """The name of the first tensor with NaN or infinity."""
     named = zip(variable.names, leaves, strict=False)
-    return next((name for name, leaf in named if not torch.isfinite(leaf).all()), None)
+    return next((name for name, leaf in named if not torch.isfinite(local(leaf)).all()), None)
 
 
 def _check_rowwise(optimiser: Optimizer) -> None:
@@ -288,7 +388,7 @@ def _check_rowwise(optimiser: Optimizer) -> None:
         what = " with " + " and ".join(sorted(options)) if known else ""
         raise ProblemError(
             f"{type(optimiser).__name__}{what} moves all rows of a PerSample, not only those of the batch: use SGD or "
-            "Adagrad without momentum and weight decay, or SparseAdam"
+            "Adagrad without momentum and weight decay, bome.RowSGD with momentum, or SparseAdam"
         )
 
 
@@ -316,4 +416,4 @@ def _scaled(optimiser: Optimizer, factor: float) -> Iterator[None]:
 def _copy(targets: Leaves, values: Leaves) -> None:
     with torch.no_grad():
         for target, value in zip(targets, values, strict=True):
-            target.copy_(value)
+            target.copy_(shard_of(value, target))

@@ -2,7 +2,7 @@
 
 Runs of a first-order or separable method that differ only in seed and step size of v go as one batch in one process,
 where the task can stack them: their products with the data become one wide product. All others go one by one to the
-workers of joblib, on this machine or, through its Ray and Dask backends, on a cluster.
+workers of joblib, on this machine or on a Dask cluster, or as tasks of a Ray cluster.
 
     sweep.json      what is swept
     done/KEY.json   the outcome of a run, written once it has ended
@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import logging
 import math
 import os
 import shutil
@@ -332,14 +333,11 @@ def _in_workers(
             run_one(job, folder, follow(title(job)))
             yield job
         return
-    import joblib
-
     left, attempts = list(jobs), 0
     while left and attempts < ATTEMPTS:
         attempts += 1
-        with contextlib.suppress(*_lost_worker()), _cluster(backend, workers) as options:
-            parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, **options)
-            for job in parallel(joblib.delayed(_work)(job, folder) for job in list(left)):
+        with _cluster(backend, workers) as give_out, contextlib.suppress(*_lost_worker(backend)):
+            for job in give_out(list(left), folder.resolve()):
                 if read(folder, job) is not None:
                     attempts = 0
                     left.remove(job)
@@ -361,36 +359,94 @@ def _work(job: Job, folder: Path) -> Job:
     return job
 
 
-def _lost_worker() -> tuple[type[BaseException], ...]:
+GiveOut = Callable[[Sequence[Job], Path], Iterable[Job]]
+"""Hands jobs to workers and gives each back as it ends."""
+
+
+def _lost_worker(backend: Backend = "loky") -> tuple[type[BaseException], ...]:
+    """What a backend raises when a worker is gone and it does not hand out the work again by itself."""
+    if backend == "ray":
+        from ray.exceptions import NodeDiedError, ObjectLostError, WorkerCrashedError
+
+        return (WorkerCrashedError, NodeDiedError, ObjectLostError)
+    if backend == "dask":
+        from distributed.scheduler import KilledWorker
+
+        return (KilledWorker,)
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     return (TerminatedWorkerError,)
 
 
 @contextlib.contextmanager
-def _cluster(backend: Backend, workers: int) -> Iterator[dict[str, Any]]:
-    """The arguments of joblib for a backend."""
-    if backend == "loky":
-        yield {"n_jobs": workers}
-        return
-    import joblib
-
+def _cluster(backend: Backend, workers: int) -> Iterator[GiveOut]:
+    """Workers, for a while: of this machine, of the cluster that the environment names, or of one started here."""
     try:
-        if backend == "ray":
-            from ray.util.joblib import register_ray
-
-            register_ray()
-            chosen = joblib.parallel_config(backend="ray", n_jobs=workers)
-        else:
-            from distributed import Client
-
-            address = os.environ.get("DASK_SCHEDULER_ADDRESS")
-            client = Client(address) if address else Client(n_workers=workers, threads_per_worker=1)
-            chosen = joblib.parallel_config(backend="dask", client=client)
+        opened = {"loky": _loky, "ray": _ray, "dask": _dask}[backend](workers)
+        give_out = opened.__enter__()
     except ImportError as error:
         raise ProblemError(f"backend {backend} is not installed: pip install 'bome[{backend}]'") from error
-    with chosen:
-        yield {}
+    try:
+        yield give_out
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def _by_joblib(jobs: Sequence[Job], folder: Path, **options: Any) -> Iterable[Job]:
+    import joblib
+
+    parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, **options)
+    found: Iterable[Job] = parallel(joblib.delayed(_work)(job, folder) for job in jobs)
+    return found
+
+
+@contextlib.contextmanager
+def _loky(workers: int) -> Iterator[GiveOut]:
+    yield lambda jobs, folder: _by_joblib(jobs, folder, n_jobs=workers)
+
+
+@contextlib.contextmanager
+def _dask(workers: int) -> Iterator[GiveOut]:
+    """The cluster at DASK_SCHEDULER_ADDRESS, or one on this machine that ends with the sweep."""
+    import joblib
+    from distributed import Client
+
+    address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    opened = Client(address, **({} if address else options))  # type: ignore[no-untyped-call]
+    with opened as client, joblib.parallel_config(backend="dask", client=client):
+        yield _by_joblib
+
+
+@contextlib.contextmanager
+def _ray(workers: int) -> Iterator[GiveOut]:
+    """The cluster that is connected or at RAY_ADDRESS, or one on this machine that ends with the sweep.
+
+    Through Ray's own tasks: joblib's backend for Ray gives nothing back before all have ended, and a lost worker takes
+    everything with it.
+    """
+    import ray
+
+    mine = not ray.is_initialized()
+    if mine:
+        local = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        options: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else local
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    work = ray.remote(num_cpus=1, max_retries=ATTEMPTS)(_work)
+
+    def give_out(jobs: Sequence[Job], folder: Path) -> Iterator[Job]:
+        waiting = {work.remote(job, folder): job for job in jobs}
+        while waiting:
+            (ready,), _ = ray.wait(list(waiting), num_returns=1)
+            job = waiting.pop(ready)
+            ray.get(ready)
+            yield job
+
+    try:
+        yield give_out
+    finally:
+        if mine:
+            ray.shutdown()
 
 
 # --- as a batch -------------------------------------------------------------------------------------------------------

@@ -2,19 +2,21 @@
 
 The multiplier λ is a quotient of inner products, so these are taken in float64 whatever the dtype of the tensors: their
 squares then neither vanish nor overflow for entries between 1e-150 and 1e150. Large tensors are converted block by
-block, so that no float64 copy of a whole variable ever exists.
+block, so that no float64 copy of a whole variable ever exists. Of tensors that are sharded over ranks each rank works
+on its part; products are summed over the ranks, and are bitwise equal on all of them.
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from bome._typing import Leaves
+from bome.distributed import layout, local, sharded_like, summed
 
-BLOCK = 1 << 18
-"""Entries converted to float64 at a time: 2 MB."""
+BLOCK = 1 << 15
+"""Entries converted to float64 at a time: 256 KB, which stay in the cache and need no fresh pages of memory."""
 
 
 class Pair(NamedTuple):
@@ -26,10 +28,34 @@ class Pair(NamedTuple):
 
 def dot(a: Leaves, b: Leaves) -> Tensor:
     """⟨a, b⟩ in float64, as a 0-d tensor."""
-    total = a[0].new_zeros((), dtype=torch.float64) if a else torch.zeros((), dtype=torch.float64)
-    for x, y in zip(a, b, strict=True):
-        for p, q in zip(_blocks(x), _blocks(y), strict=True):
-            total = total + torch.dot(p.double(), q.double())
+    return dots([(a, b)])[0]
+
+
+def dots(pairs: Sequence[tuple[Leaves, Leaves]], weights: Sequence[float] | None = None) -> Leaves:
+    """⟨a, Sb⟩ of each pair (a, b), with S a weight for each leaf; what is sharded is summed by one message for all."""
+    sums: dict[Any, list[Tensor]] = {}
+    for place, (a, b) in enumerate(pairs):
+        scales = weights if weights is not None else (1.0,) * len(a)
+        if not a:
+            sums.setdefault(None, [torch.zeros((), dtype=torch.float64)] * len(pairs))
+        for x, y, weight in zip(a, b, scales, strict=True):
+            total = sums.setdefault(layout(x), [number(0, x)] * len(pairs))
+            total[place] = _add_products(total[place], local(x), local(y), weight)
+    parts = [totals if over is None else summed(torch.stack(totals), over).unbind() for over, totals in sums.items()]
+    return tuple(sum(each[1:], each[0]) for each in zip(*parts, strict=True))
+
+
+def number(value: float, beside: Tensor) -> Tensor:
+    """A number as a 0-d tensor in float64 on the device of another tensor; never sharded."""
+    return local(beside).new_full((), value, dtype=torch.float64)
+
+
+def _add_products(total: Tensor, x: Tensor, y: Tensor, weight: float) -> Tensor:
+    """total + weight ⟨x, y⟩."""
+    if weight != 1.0:
+        return total + weight * _add_products(number(0, x), x, y, 1.0)
+    for p, q in zip(_blocks(x), _blocks(y), strict=True):
+        total = total + torch.dot(p.double(), q.double())
     return total
 
 
@@ -70,6 +96,11 @@ def _blocks(x: Tensor) -> Iterator[Tensor]:
 
 def _in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
     """op on the leaves as if they were float64, in the dtype of the last; by blocks where they are large."""
+    pattern = leaves[-1]
+    return sharded_like(_locally_in_float64(op, *map(local, leaves)), pattern)
+
+
+def _locally_in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
     last = leaves[-1]
     if last.numel() <= BLOCK:
         return op(*(x.double() for x in leaves)).to(last.dtype)

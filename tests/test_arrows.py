@@ -10,7 +10,7 @@ import bome
 
 ROOT = Path(bome.__file__).parent
 
-CORE = {"_typing", "barrier", "distributed", "errors", "inner", "oracles", "problem", "trees"}
+CORE = {"_typing", "barrier", "distributed", "errors", "inner", "microbatches", "oracles", "problem", "trees"}
 RUNS = CORE | {
     "checkpoint",
     "data",
@@ -19,33 +19,38 @@ RUNS = CORE | {
     "methods",
     "metrics",
     "projections",
+    "rows",
     "stepper",
     "stopping",
     "tuner",
+    "watch",
 }
 ARROWS: dict[str, set[str]] = {
     # the core
     "_typing": set(),
     "errors": set(),
     "distributed": {"errors"},
-    "trees": {"_typing"},
+    "microbatches": {"errors"},
+    "trees": {"_typing", "distributed"},
     "projections": {"_typing", "errors"},
     "inner": {"_typing", "errors"},
     "barrier": {"trees"},
-    "problem": {"_typing", "errors", "trees"},
-    "oracles": {"_typing", "distributed", "errors", "inner", "problem", "trees"},
+    "problem": {"_typing", "distributed", "errors", "microbatches", "trees"},
+    "rows": {"errors", "inner"},
+    "oracles": {"_typing", "distributed", "errors", "inner", "microbatches", "problem", "trees"},
     "linalg": {"_typing", "oracles", "trees"},
     # methods see no optimiser, loader, device, rank, log or file
     "methods": CORE - {"distributed"} | {"linalg"},
     "hypergradients": CORE - {"distributed"} | {"linalg", "methods"},
     # files and data
-    "checkpoint": {"errors"},
+    "checkpoint": {"distributed", "errors"},
+    "watch": {"distributed", "errors"},
     "history": {"checkpoint", "errors"},
     "data": {"checkpoint", "errors", "problem"},
     # steps and runs
     "metrics": CORE - {"distributed", "errors"},
     "stopping": {"errors", "inner", "methods"},
-    "stepper": CORE | {"methods"},
+    "stepper": CORE | {"methods", "rows"},
     "tuner": CORE | {"methods", "stepper"},
     "loop": RUNS - {"loop", "projections"},
     # named problems and methods, and what is made of them
@@ -55,11 +60,13 @@ ARROWS: dict[str, set[str]] = {
     "rundir": RUNS | {"", "registry", "solve", "tasks"},
     "sweep": RUNS | {"registry", "rundir", "solve", "tasks"},
     "testing": RUNS | {"hypergradients", "registry", "tasks"},
-    "experiments": RUNS | {"", "estimators", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
+    "experiments": RUNS | {"", "estimators", "mixture", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
     "estimators": RUNS | {"", "reports", "rundir"},
+    "mixture": RUNS | {"", "reports", "rundir"},
     "reports": {"", "checkpoint", "errors", "rundir"},
-    "cli": RUNS | {"", "estimators", "experiments", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
-    "": RUNS | {"estimators", "hypergradients", "registry", "solve", "tasks", "testing"},
+    "cli": RUNS
+    | {"", "estimators", "experiments", "mixture", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
+    "": RUNS | {"estimators", "hypergradients", "mixture", "registry", "solve", "tasks", "testing"},
 }
 """For each module or subpackage, what it may import beside itself; "" is the package itself."""
 
@@ -67,8 +74,8 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "rich": {"cli", "data"},
     "typer": {"cli"},
     "jinja2": {"reports"},
-    "matplotlib": {"reports", "experiments", "estimators"},
-    "safetensors": {"estimators", "checkpoint"},
+    "matplotlib": {"reports", "experiments", "estimators", "mixture"},
+    "safetensors": {"estimators", "checkpoint", "mixture"},
     "pooch": {"data"},
     "requests": {"data"},
     "sklearn": {"estimators", "data", "experiments"},

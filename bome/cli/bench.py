@@ -22,12 +22,35 @@ def _clean(workers: int) -> "Experiment":
     return Cleaning(workers)
 
 
-SUBJECTS: dict[str, Callable[[int], "Experiment"]] = {"clean": _clean}
+def _mix(workers: int) -> "Experiment":
+    from bome.experiments.mix import Mix
+
+    return Mix(workers)
+
+
+def _matrix(workers: int) -> "Experiment":
+    from bome.experiments.matrix import Matrix
+
+    return Matrix(workers)
+
+
+def _scale(workers: int) -> "Experiment":
+    from bome.experiments.scale import Scale
+
+    return Scale(workers)
+
+
+SUBJECTS: dict[str, Callable[[int], "Experiment"]] = {"clean": _clean, "mix": _mix, "scale": _scale, "matrix": _matrix}
 """What can be compared, by its name on the command line; each is made for a number of processes."""
 
 
 def bench(
-    subject: Annotated[str, typer.Argument(help="What is compared: clean (HyperCleaner, cleanlab and others).")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="What is compared: clean (HyperCleaner, cleanlab), mix (data mixtures), matrix (where training runs)."
+        ),
+    ],
     preset: Annotated[
         PresetChoice, typer.Option("--preset", help="Seconds, at most two hours on two cores, or everything.")
     ] = PresetChoice.quick,

@@ -20,6 +20,7 @@ from bome.cli.clean import clean
 from bome.cli.console import printable
 from bome.cli.demo import demo
 from bome.cli.ls import ls
+from bome.cli.mix import mix
 from bome.cli.predict import predict
 from bome.cli.report import report
 from bome.cli.reproduce import reproduce
@@ -28,7 +29,7 @@ from bome.cli.run import run
 from bome.cli.sweep import sweep
 from bome.errors import BilevelError, StorageError
 
-VERBS: tuple[Callable[..., None], ...] = (demo, ls, run, resume, sweep, report, reproduce, clean, predict, bench)
+VERBS: tuple[Callable[..., None], ...] = (demo, ls, run, resume, sweep, report, reproduce, clean, predict, mix, bench)
 
 INTERNAL, IO, INTERRUPTED, PIPE, TERMINATED = 1, StorageError.exit_code, 128 + 2, 128 + 13, 128 + 15
 """Exit codes that belong to no kind of `BilevelError`."""

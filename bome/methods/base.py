@@ -59,12 +59,14 @@ class Step(NamedTuple):
         state: the method's state for the next step.
         info: what was measured.
         new_theta: the new θ, for methods that solve the inner problem themselves.
+        size: ‖direction‖², where the method has it at hand; it spares ranks a message on whether all is finite.
     """
 
     direction: Pair
     state: State
     info: Info
     new_theta: Leaves | None = None
+    size: Tensor | None = None
 
 
 def second_order(oracle: Oracle) -> AutogradOracle:

@@ -102,4 +102,5 @@ class BOME(Method):
         delta = Pair(axpy(lam, dq.v, f.grad.v), axpy(lam, dq.theta, f.grad.theta))  # line 4: δ = ∇f + λ_k ∇q̂
         cos = plain.fq / (plain.ff * plain.qq).sqrt()
         tail = (ahead.half - ahead.value) / q
-        return Step(delta, state, Info(f.value, g.value, q, lam, kkt_gradient(plain), cos, tail))
+        size = plain.ff + 2 * lam * plain.fq + lam**2 * plain.qq
+        return Step(delta, state, Info(f.value, g.value, q, lam, kkt_gradient(plain), cos, tail), size=size)

@@ -58,7 +58,7 @@ from bome.methods.checks import check_choice, check_terms
 from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.base import Oracle
 from bome.problem import Problem
-from bome.trees import Pair, axpy, clone, dot, scale, sub
+from bome.trees import Pair, axpy, clone, dot, number, scale, sub
 
 Schedule = Literal["log", "linear", "power1", "power2", "constant"]
 """How the coefficients decay with k."""
@@ -111,7 +111,7 @@ class BVFSM(Method):
 
     def init(self, oracle: Oracle, point: Pair) -> State:
         """z = θ_0."""
-        return {"z": clone(point.theta), "k": (point.theta[0].new_zeros((), dtype=torch.float64),)}
+        return {"z": clone(point.theta), "k": (number(0, point.theta[0]),)}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """One outer step."""

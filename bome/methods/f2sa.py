@@ -46,7 +46,7 @@ from bome.methods.bvfsm import stepped
 from bome.methods.checks import check_choice
 from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, clone, scale, sub
+from bome.trees import Pair, axpy, clone, number, scale, sub
 
 Schedule = Literal["paper", "benchopt", "constant"]
 """The rows of the table."""
@@ -103,7 +103,7 @@ class F2SA(Method):
 
     def init(self, oracle: Oracle, point: Pair) -> State:
         """z = θ_0, λ = λ_0."""
-        k = point.theta[0].new_zeros((), dtype=torch.float64)
+        k = number(0, point.theta[0])
         return {"z": clone(point.theta), "lam": (torch.full_like(k, self.lam),), "k": (k,)}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:

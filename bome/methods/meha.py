@@ -23,8 +23,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
-
 from bome._typing import State
 from bome.barrier import Metric
 from bome.errors import ProblemError
@@ -32,7 +30,7 @@ from bome.inner import check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.bvfsm import stepped
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, clone, sub
+from bome.trees import Pair, axpy, clone, number, sub
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class MEHA(Method):
 
     def init(self, oracle: Oracle, point: Pair) -> State:
         """z = θ_0."""
-        return {"z": clone(point.theta), "k": (point.theta[0].new_zeros((), dtype=torch.float64),)}
+        return {"z": clone(point.theta), "k": (number(0, point.theta[0]),)}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """One step."""

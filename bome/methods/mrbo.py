@@ -43,7 +43,7 @@ from bome.methods.stocbio import (
 )
 from bome.oracles.base import Needs, Oracle
 from bome.problem import Problem
-from bome.trees import Pair, axpy, clone, scale, sub, zeros_like
+from bome.trees import Pair, axpy, clone, number, scale, sub, zeros_like
 
 Recursion = Literal["storm", "average"]
 
@@ -114,7 +114,7 @@ class MRBO(Method):
     def init(self, oracle: Oracle, point: Pair) -> State:
         """Estimates of weight 0."""
         v, theta = point
-        k = v[0].new_zeros((), dtype=torch.float64)
+        k = number(0, v[0])
         return {"u": zeros_like(theta), "w": zeros_like(v), "v": clone(v), "theta": clone(theta), "k": (k,)}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:

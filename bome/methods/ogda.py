@@ -34,7 +34,7 @@ from bome.methods.checks import check_choice
 from bome.methods.gda import field, minimax_refusal
 from bome.oracles.base import Oracle
 from bome.problem import Problem
-from bome.trees import Pair, axpy, scale, zeros_like
+from bome.trees import Pair, axpy, number, scale, zeros_like
 
 RECORD = 10
 """The authors' code records every tenth iterate."""
@@ -66,7 +66,7 @@ class OGDA(Method):
 
     def init(self, oracle: Oracle, point: Pair) -> State:
         """No past yet."""
-        k = point.theta[0].new_zeros((), dtype=torch.float64)
+        k = number(0, point.theta[0])
         return {"past_v": zeros_like(point.v), "past_theta": zeros_like(point.theta), "k": (k,)}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:

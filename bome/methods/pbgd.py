@@ -33,7 +33,7 @@ from bome.inner import InnerMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.checks import check_choice, check_terms
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, clone, sub
+from bome.trees import Pair, axpy, clone, number, sub
 
 Omega = Literal["restart", "warm"]
 """ω starts at θ_k in every step, or goes on from the last."""
@@ -69,7 +69,7 @@ class PBGD(Method):
     def init(self, oracle: Oracle, point: Pair) -> State:
         """k = 0; a warm ω starts at θ_0."""
         omega = {"omega": clone(point.theta)} if self.omega == "warm" else {}
-        return {"k": (point.theta[0].new_zeros((), dtype=torch.float64),), **omega}
+        return {"k": (number(0, point.theta[0]),), **omega}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """One outer step."""

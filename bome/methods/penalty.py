@@ -44,7 +44,7 @@ from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.bvfsm import stepped
 from bome.methods.checks import check_choice
 from bome.oracles.base import Needs, Oracle
-from bome.trees import Pair, axpy, dot, scale
+from bome.trees import Pair, axpy, dot, number, scale
 
 GROW, SHRINK = 1.1, 0.9
 """The factors of line 3."""
@@ -92,7 +92,7 @@ class Penalty(Method):
     def init(self, oracle: Oracle, point: Pair) -> State:
         """ν_0 in every entry, and the coefficients γ, ε, λ, r."""
         start = (self.gamma, self.epsilon, self.lam, 1.0)
-        coefficients = tuple(point.theta[0].new_full((), x, dtype=torch.float64) for x in start)
+        coefficients = tuple(number(x, point.theta[0]) for x in start)
         return {"nu": tuple(torch.full_like(x, self.nu) for x in point.theta), "coefficients": coefficients}
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:

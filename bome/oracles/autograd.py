@@ -4,7 +4,8 @@ from collections import Counter
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from bome._typing import Leaves
 from bome.distributed import synchronises
@@ -35,13 +36,24 @@ class AutogradOracle(Oracle):
         wanted = Pair(v if wrt != "theta" else (), theta if wrt != "v" else ())
         leaves, n = wanted.v + wanted.theta, len(wanted.v)
         with torch.enable_grad():
-            value = self.problem.loss(which, v, theta, batch, self._borrowed_buffers(which))
-            flows = value.requires_grad
-            grads = torch.autograd.grad(value, leaves, allow_unused=True) if flows else (None,) * len(leaves)
+            value, grads = self.problem.within(
+                which, v, theta, batch, self._borrowed_buffers(which), lambda x: (x, self._gradients(which, x, leaves))
+            )
         return value.detach(), Pair(
             self._filled(which, "v", v, grads[:n]) if wrt != "theta" else (),
             self._filled(which, "theta", theta, grads[n:]) if wrt != "v" else (),
         )
+
+    def _gradients(self, which: Which, value: Tensor, leaves: Leaves) -> tuple[Tensor | None, ...]:
+        """∂value/∂leaves, None where the value does not depend on a leaf."""
+        if not value.requires_grad:
+            return (None,) * len(leaves)
+        if self._checkpoints(which, value):
+            raise UnsupportedError(
+                "reentrant activation checkpointing allows a whole backward() only: use oracle='backward' with a "
+                "first-order method, or checkpoint(..., use_reentrant=False)"
+            )
+        return torch.autograd.grad(value, leaves, allow_unused=True)
 
     def gradient_map(self, v: Leaves, theta: Leaves, batch: Any) -> Linear:
         """The map (v, θ) ↦ g_θ(v, θ): its value, H z and B z. One evaluation of g."""
@@ -133,9 +145,15 @@ def second_order_failure(problem: Problem, batches: Batches) -> str | None:
     buffers = {name: buffer.clone() for name, buffer in problem.buffers.items()}
     with torch.random.fork_rng(), torch.enable_grad():
         value = problem.loss("g", v, theta, batches.inner[0], buffers)
+        again: list[nn.Module] = []
+        watch = register_module_forward_pre_hook(lambda module, _: again.append(module))
         try:
             gradient = gradients(value, theta, create_graph=True)
             Linear(gradient, v, theta, Counter()).pull(gradient)
         except (RuntimeError, NotImplementedError) as error:
-            return str(error).splitlines()[0]
+            return str(error).splitlines()[0].split(". ")[0]
+        finally:
+            watch.remove()
+    if again:
+        return "activation checkpointing computes activations again, with other parameters than those of the look-ahead"
     return None

@@ -1,50 +1,86 @@
 """Gradients by `backward()` on the live parameters: for DDP and FSDP2 modules, compiled modules, large models."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bome._typing import Leaves
-from bome.distributed import synchronises
+from bome.distributed import averages_itself, local, ranks_of, replicas, reshard, without_averaging
+from bome.microbatches import MicroBatches
 from bome.oracles.base import Oracle, Which, Wrt
 from bome.problem import Problem, Variable
-from bome.trees import Pair
+from bome.trees import Pair, clone
 
 
 class BackwardOracle(Oracle):
     """Works in place: save, look ahead, `backward()`, take `.grad`, restore.
 
     The user's module is called as it is, wrapped or compiled. Over plain training this needs two more copies of the
-    trainable parameters: θ_k during the look-ahead, and the first gradient of g.
+    trainable parameters: θ_k during the look-ahead, and the first gradient of g. Under FSDP2 these are copies of the
+    shards of a rank.
+
+    Where a module averages its gradients over ranks, values and all other gradients are averaged, too: one message for
+    each evaluation that asks for ∇_v, and none for the others.
     """
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self._theta = _handles(problem.theta)
-        self._partial = not any(synchronises(module) for module in problem.modules)  # their hooks want all gradients
+        self.ranks = ranks_of(problem.modules)
+        self._partial = self.ranks is None  # the hooks of DDP and FSDP2 want all gradients
+        self._wrapped = tuple(map(_averaged_by_wrappers, (problem.v, problem.theta)))
+        shared = [part for module in problem.modules for part in replicas(module) if part.gradient_as_bucket_view]
+        self._take = clone if shared else tuple[Tensor, ...]  # else the next evaluation writes over the last gradient
 
     def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
+        return self._accumulated(which, v, theta, MicroBatches([batch]), wrt)
+
+    def _accumulated(
+        self, which: Which, v: Leaves, theta: Leaves, batch: MicroBatches, wrt: Wrt
+    ) -> tuple[Tensor, Pair]:
         live_v = self.problem.v.leaves if self.problem.v.module is not None else None
         handles_v = live_v if live_v is not None else tuple(x.detach().requires_grad_(wrt != "theta") for x in v)
-        leaves = handles_v + self._theta
+        wanted = (handles_v if wrt != "theta" else ()) + (self._theta if wrt != "v" else ())
         with (
             _lent(self._theta, theta),
             _lent(live_v, v),
-            _without_gradients(leaves),
+            _without_gradients(handles_v + self._theta),
             self._running_statistics(which),
         ):
-            with torch.enable_grad():
-                value = self.problem.live_loss(which, handles_v, self._theta, batch)
-            if value.requires_grad:
-                wanted = (handles_v if wrt != "theta" else ()) + (self._theta if wrt != "v" else ())
-                value.backward(inputs=wanted if self._partial else None)  # type: ignore[no-untyped-call]
-            return value.detach(), Pair(
-                self._filled(which, "v", handles_v, [x.grad for x in handles_v]) if wrt != "theta" else (),
-                self._filled(which, "theta", self._theta, [x.grad for x in self._theta]) if wrt != "v" else (),
+            values = []
+            for number, (part, weight) in enumerate(batch, start=1):
+                with nullcontext() if number == len(batch) else without_averaging(self.problem.modules):
+                    values.append(self._add_gradients(which, handles_v, part, weight, wanted))
+            reshard(self.problem.modules)
+            return values[0] if len(values) == 1 else torch.stack(values).sum(), Pair(
+                self._take(self._filled(which, "v", handles_v, [x.grad for x in handles_v])) if wrt != "theta" else (),
+                self._take(self._filled(which, "theta", self._theta, [x.grad for x in self._theta]))
+                if wrt != "v"
+                else (),
             )
+
+    def _add_gradients(self, which: Which, v: Leaves, batch: Any, weight: float, wanted: Leaves) -> Tensor:
+        """The weighted loss of one batch; its gradient is added to `.grad`."""
+        with torch.enable_grad():
+            value = self.problem.live_loss(which, v, self._theta, batch)
+            value = value if weight == 1.0 else weight * value
+        if value.requires_grad:
+            self._partial = self._partial and not self._checkpoints(which, value)
+            value.backward(inputs=wanted if self._partial else None)  # type: ignore[no-untyped-call]
+        return value.detach()
+
+    def _averaged(self, values: Leaves, grad: Pair) -> tuple[Leaves, Pair]:
+        if self.ranks is None:
+            return values, grad
+        if self.problem.v.table is not None:
+            grad = Pair(tuple(self.ranks.rows(x) for x in grad.v), grad.theta)
+        flags = [tuple(zip(leaves, done, strict=False)) for leaves, done in zip(grad, self._wrapped, strict=True)]
+        mean = iter(self.ranks.mean((*(x for side in flags for x, done in side if not done), *values)))
+        v, theta = (tuple(x if done else next(mean) for x, done in side) for side in flags)
+        return tuple(mean), Pair(v, theta)
 
     @contextmanager
     def _branch(self, theta: Leaves) -> Iterator[Leaves]:
@@ -67,6 +103,13 @@ class BackwardOracle(Oracle):
                 with torch.no_grad():
                     for name, buffer in self.problem.buffers.items():
                         buffer.copy_(copies[name])
+
+
+def _averaged_by_wrappers(variable: Variable) -> tuple[bool, ...]:
+    """For each leaf, whether its gradient needs no averaging here; rows of single samples are never averaged."""
+    if variable.table is not None:
+        return (True,) * len(variable.leaves)
+    return averages_itself(variable.module, variable.leaves)
 
 
 def _handles(variable: Variable) -> Leaves:
@@ -98,7 +141,7 @@ def _write(targets: Leaves, values: Any) -> None:
 @contextmanager
 def _lent(live: Leaves | None, values: Leaves) -> Iterator[None]:
     """Let the live tensors hold other values for a while; nothing to do where they are the same memory."""
-    if live is None or all(x.data_ptr() == y.data_ptr() for x, y in zip(live, values, strict=True)):
+    if live is None or all(local(x).data_ptr() == local(y).data_ptr() for x, y in zip(live, values, strict=True)):
         yield
         return
     saved = [x.detach().clone() for x in live]

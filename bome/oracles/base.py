@@ -19,10 +19,12 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
+from bome.distributed import Ranks, local
 from bome.errors import NonFiniteError, UnsupportedError
 from bome.inner import InnerMap
+from bome.microbatches import MicroBatches
 from bome.problem import Problem, Role
-from bome.trees import Pair
+from bome.trees import Pair, axpy, scale
 
 Which = Literal["f", "g"]
 Wrt = Literal["both", "v", "theta"]
@@ -70,9 +72,12 @@ class Oracle(ABC):
         counts: evaluations so far, by kind: "f" and "g" (value and gradient), and second-order products.
         watching: whether each evaluation is tested for NaN and infinity (used to find the place of a failure).
         links: of the gradients asked for so far, by loss and variable, whether any flowed; empty if it cannot be told.
+        ranks: the ranks whose mean loss is minimised; None if this process works alone. Values and gradients are those
+            of the mean, except the gradient in the rows of a `PerSample`, which is sharded.
     """
 
     provides = Needs.FIRST_ORDER
+    ranks: Ranks | None = None
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -81,6 +86,7 @@ class Oracle(ABC):
         self.links: dict[tuple[Which, Role], bool] = {}
         self._has_buffers = bool(problem.buffers)
         self._settled = False
+        self._reentrant: dict[Which, bool] = {}
 
     def begin(self) -> None:
         """Start a new outer step: its first evaluation of g updates the running statistics."""
@@ -89,12 +95,15 @@ class Oracle(ABC):
     def inner(self, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt = "both") -> Eval:
         """g(v, θ) and its gradient."""
         before = generators()
-        value, grad = self._counted("g", v, theta, batch, wrt, "at (v, θ)")
+        value, grad = self._counted("g", v, theta, batch, wrt)
+        (value,), grad = self._agreed("g at (v, θ)", (value,), grad)
         return Eval(value, grad, before if moved(before) else None)
 
     def outer(self, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt = "both") -> Eval:
         """f(v, θ) and its gradient."""
-        return Eval(*self._counted("f", v, theta, batch, wrt, "at (v, θ)"))
+        value, grad = self._counted("f", v, theta, batch, wrt)
+        (value,), grad = self._agreed("f at (v, θ)", (value,), grad)
+        return Eval(value, grad)
 
     def look_ahead(self, v: Leaves, theta: Leaves, g: Eval, inner: InnerMap, batches: Sequence[Any]) -> Ahead:
         """θ^(T) by T inner steps from θ; g and ∇_v g there, with θ^(T) held constant.
@@ -111,9 +120,11 @@ class Oracle(ABC):
         with self._branch(theta) as theta_t:
             theta_t, path = self._walk(v, theta_t, inner, batches, g)
             replay(g.noise)
-            value, pair = self._counted("g", v, theta_t, batches[0], "v", "at θ^(T)")
+            value, pair = self._counted("g", v, theta_t, batches[0], "v")
             replay(after)
-            return Ahead(_sound(value, path, theta_t), pair, path[inner.steps // 2])
+            half = _sound(path[inner.steps // 2], path, theta_t)
+            (value, half), pair = self._agreed("g at θ^(T)", (value, half), pair)
+            return Ahead(value + 0 * half, pair, half)
 
     def descend(self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any]) -> Leaves:
         """θ after T inner steps on g(v, ·); `theta` is left as it is. T evaluations of g."""
@@ -132,8 +143,9 @@ class Oracle(ABC):
             else:
                 replay(g.noise if g is not None else None)
                 batch = batches[min(t, len(batches) - 1)]
-                value, pair = self._counted("g", v, theta, batch, "theta", f"at inner step {t}")
-                grad = pair.theta
+                value, pair = self._counted("g", v, theta, batch, "theta")
+                known = (value,) if self.watching else ()  # on the way values are of no use to other ranks
+                _, (_, grad) = self._agreed(f"g at inner step {t}", known, pair)
                 del pair
             path.append(value)
             theta, buffers = self._advance(inner, theta, grad, buffers)
@@ -175,13 +187,54 @@ class Oracle(ABC):
             return live
         return {name: buffer.clone() for name, buffer in live.items()}
 
-    def _counted(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt, place: str) -> tuple[Tensor, Pair]:
+    def _counted(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
+        """Value and gradient on this rank; what DDP and FSDP2 average is averaged already."""
         if not torch.compiler.is_compiling():
             self.counts[which] += 1
-        value, grad = self._evaluate(which, v, theta, batch, wrt)
+            if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+                torch.clear_autocast_cache()  # it may hold earlier values of θ, which is changed in place
+        if isinstance(batch, MicroBatches):
+            return self._accumulated(which, v, theta, batch, wrt)
+        return self._evaluate(which, v, theta, batch, wrt)
+
+    def _accumulated(
+        self, which: Which, v: Leaves, theta: Leaves, batch: MicroBatches, wrt: Wrt
+    ) -> tuple[Tensor, Pair]:
+        """The mean over micro-batches, each evaluated alone; all of them see running statistics as one evaluation."""
+        first = which == "g" and not self._settled
+        total: tuple[Tensor, Pair] | None = None
+        for part, weight in batch:
+            if first:
+                self._settled = False
+            value, grad = self._evaluate(which, v, theta, part, wrt)
+            if total is None:
+                total = weight * value, Pair(scale(weight, grad.v), scale(weight, grad.theta))
+            else:
+                value, before = total[0] + weight * value, total[1]
+                total = value, Pair(axpy(weight, grad.v, before.v), axpy(weight, grad.theta, before.theta))
+        assert total is not None  # noqa: S101 - there is at least one part
+        return total
+
+    def _checkpoints(self, which: Which, value: Tensor) -> bool:
+        """Whether a loss uses reentrant activation checkpointing, found at its first evaluation.
+
+        Only a whole `backward()` differentiates through it. Asked for single gradients torch silently gives none to
+        the parameters inside.
+        """
+        if which not in self._reentrant:
+            self._reentrant[which] = _holds_reentrant(value)
+        return self._reentrant[which]
+
+    def _agreed(self, label: str, values: Leaves, grad: Pair) -> tuple[Leaves, Pair]:
+        """Values and gradient of the mean over the ranks; inspected if the oracle is watching."""
+        values, grad = self._averaged(values, grad)
         if self.watching:
-            self._inspect(f"{which} {place}", value, grad)
-        return value, grad
+            self._inspect(label, values[0], grad)
+        return values, grad
+
+    def _averaged(self, values: Leaves, grad: Pair) -> tuple[Leaves, Pair]:
+        """The mean over the ranks of what DDP and FSDP2 do not average; by default there is one rank."""
+        return values, grad
 
     def _inspect(self, label: str, value: Tensor, grad: Pair) -> None:
         hint = "try smaller step sizes, or look at the batch"
@@ -189,8 +242,12 @@ class Oracle(ABC):
             raise NonFiniteError(-1, label, hint)
         for variable, leaves in ((self.problem.v, grad.v), (self.problem.theta, grad.theta)):
             for name, leaf in zip(variable.names, leaves, strict=False):
-                if not torch.isfinite(leaf).all():
+                if not self.everywhere(bool(torch.isfinite(local(leaf)).all())):
                     raise NonFiniteError(-1, f"the gradient of {label} in {name}", hint)
+
+    def everywhere(self, holds: bool) -> bool:
+        """Whether something holds on every rank."""
+        return holds if self.ranks is None else self.ranks.all_agree(holds)
 
 
 def check(oracle: Oracle, method: str, needs: Needs) -> None:
@@ -210,8 +267,22 @@ def _sound(value: Tensor, path: Sequence[Tensor], theta: Leaves) -> Tensor:
     """
     total = torch.stack(tuple(path)).sum(dtype=torch.float64)
     for x in theta:
-        total = total + x.sum(dtype=torch.float64)
+        total = total + local(x).sum(dtype=torch.float64)
     return value + (0 * total).to(value.dtype)
+
+
+def _holds_reentrant(value: Tensor) -> bool:
+    """Whether the graph of a value holds reentrant activation checkpointing."""
+    seen, left = set(), [value.grad_fn]
+    while left:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() == "CheckpointFunctionBackward":
+            return True
+        seen.add(node)
+        left += [following for following, _ in node.next_functions]
+    return False
 
 
 def snapshot(problem: Problem) -> Callable[[], None]:

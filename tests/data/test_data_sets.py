@@ -120,6 +120,7 @@ def test_once_parsed_the_files_are_not_needed_and_nothing_is_written_beside_them
         (formats.TEST_LABELS, idx(np.array([9, 0, 10])), "labels must be from 0 to 9"),
         (formats.TEST_LABELS, b"not compressed", "is damaged"),
     ],
+    ids=range(10),  # compressed files hold the time at which they were made
 )
 def test_a_malformed_idx_file_is_refused(name: str, content: bytes, reason: str) -> None:
     """Such a file would have to pass the check of its digest first."""

@@ -1,0 +1,62 @@
+"""`bome mix`: learn how much of each data source a language model should be trained on."""
+
+import json
+import shlex
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bome.cli.console import line, note, progress_bar, table
+from bome.cli.options import Json, Out, Quiet, Seed, Settings, parse_settings
+
+
+def mix(
+    source: Annotated[
+        list[str], typer.Option("--source", metavar="NAME=PATH", help="A text file or folder; give two or more.")
+    ],
+    target: Annotated[Path, typer.Option("--target", help="A text file or folder to do well on.")],
+    settings: Settings = None,
+    out: Out = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn the weights of text sources, with a small GPT over bytes, so that it does well on a target text.
+
+    Writes weights.json, model.safetensors and report.html. Goes on where it was stopped.
+    """
+    from bome.mixture import folder as mixing
+
+    sources, given = mixing.parse_sources(source), parse_settings(settings)
+    recipe = mixing.recipe(given)
+    inputs = mixing.read(sources, target, recipe, seed)
+    place = mixing.default_folder(target, inputs.digest) if out is None else out
+    summary = mixing.finished(place, inputs.digest)
+    if summary is not None:
+        _tell(place, {**summary, "status": "finished before"}, quiet=quiet, as_json=as_json)
+        return
+    words = ["bome", "mix", *(word for text in source for word in ("--source", text)), "--target", str(target)]
+    words += [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    command = shlex.join([*words, "--seed", str(seed)])
+    mixing.prepare(place, inputs.digest, command)
+    started = time.monotonic()
+    with progress_bar(recipe.steps, quiet=quiet or as_json) as bar:
+        try:
+            mixture, model = mixing.fit(place, inputs, recipe, seed, bar.follow("mix", recipe.steps))
+        except (KeyboardInterrupt, SystemExit):
+            note("what is finished is kept: the same command goes on from there")
+            raise
+    seconds = time.monotonic() - started
+    summary = mixing.write(place, inputs, recipe, mixture, model, command=command, seconds=seconds)
+    _tell(place, summary, quiet=quiet, as_json=as_json)
+
+
+def _tell(folder: Path, summary: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    if as_json:
+        line(json.dumps({**summary, "folder": str(folder)}, ensure_ascii=False))
+    elif not quiet:
+        weights = sorted(summary["weights"].items(), key=lambda item: -item[1])
+        table("weights of the sources", ("source", "weight"), [(name, f"{weight:.1%}") for name, weight in weights])
+        line(f"loss on held-out target text {summary['held_out_loss']:.3f}; report: {folder / 'report.html'}")
