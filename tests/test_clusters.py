@@ -29,7 +29,8 @@ def dask_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]
 def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
     ray = pytest.importorskip("ray", reason="needs bome[ray]")
     psutil = pytest.importorskip("psutil", reason="finds the workers of Ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+    ray.init(num_cpus=2, _node_ip_address="127.0.0.1", **quiet)
 
     def worker() -> int:
         names: dict[int, str] = {process.pid: process.name() for process in psutil.process_iter() if process.username()}

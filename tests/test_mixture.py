@@ -50,7 +50,7 @@ def gpt(seed: int = 0) -> GPT:
     return GPT(128, 16, width=16, layers=1, heads=2)
 
 
-SMALL: Any = {"length": 16, "batch": 4, "target_batch": 12, "inner_steps": 3, "inner_lr": 0.01, "outer_lr": 300.0}
+SMALL: Any = {"length": 16, "batch": 4, "target_batch": 12, "inner_steps": 3, "inner_lr": 0.03, "outer_lr": 0.2}
 
 
 class Table(nn.Module):
@@ -87,6 +87,7 @@ def test_the_inner_loss_weighs_the_means_of_the_sources(form: Any) -> None:
     torch.testing.assert_close(mixture._outer(v, model, tokens), each.mean())
 
 
+@pytest.mark.filterwarnings("ignore:the inner loss rose")  # in a quarter of the steps
 def test_junk_loses_its_weight_and_the_text_like_the_target_gains() -> None:
     mixture = DataMixture(steps=60, warmup=100, **SMALL).fit(gpt(), sources(), sentences(3))
     assert sum(mixture.weights_.values()) == pytest.approx(1, abs=1e-5)
@@ -103,6 +104,7 @@ def test_weights_of_the_simplex_are_shares_that_may_be_nothing() -> None:
     assert min(mixture.weights_.values()) == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:the inner loss rose")  # in a quarter of the steps
 def test_another_target_is_served_by_another_source() -> None:
     mixture = DataMixture(steps=60, warmup=100, **SMALL)
     mixture.fit(gpt(), sources(), orders(4))

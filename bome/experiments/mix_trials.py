@@ -53,8 +53,7 @@ class Protocol:
         inner_steps: T.
         inner_lr: α.
         theta_lr: of AdamW, for the model under BOME.
-        outer_lr: of the weights under BOME.
-        f2sa_lr: of the weights under F2SA.
+        outer_lr: of Adam, for the weights.
     """
 
     text: Literal["news", "package"]
@@ -62,17 +61,16 @@ class Protocol:
     seeds: int
     groups: tuple[str, ...] = ()
     warmup: int = 200
-    steps: int = 200
+    steps: int = 400
     train_steps: int = 200
-    batch: int = 4
+    batch: int = 8
     length: int = 32
     width: int = 32
     layers: int = 1
     inner_steps: int = 5
     inner_lr: float = 0.15
     theta_lr: float = 2e-3
-    outer_lr: float = 40.0
-    f2sa_lr: float = 40.0
+    outer_lr: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -237,7 +235,7 @@ def fitted(protocol: Protocol, texts: Texts, model: GPT, method: str, seed: int)
     gradients = protocol.steps * (protocol.inner_steps + 2)
     mixture = DataMixture(
         steps=protocol.steps if first else max(1, gradients // (3 * protocol.inner_steps + 3)),
-        outer_lr=protocol.outer_lr if first else protocol.f2sa_lr,
+        outer_lr=protocol.outer_lr,
         batch=protocol.batch,
         target_batch=TRAINED,
         length=protocol.length,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from bome.data.streams import Data
 from bome.errors import ProblemError
@@ -48,7 +48,8 @@ class DataMixture:
         inner_lr: α, their step size.
         theta_lr: the learning rate of the model's parameters, for AdamW; `fit` may be given another optimiser. It
             should move θ far enough that the target shows in it: what a source loses by that tells its worth.
-        outer_lr: the step size of the weights.
+        outer_lr: the step size of the weights: of Adam for "softmax", whose steps have a size of their own however
+            large the multiplier is; of gradient descent for "simplex".
         eta: η of BOME.
         batch: sequences of each source in a step.
         target_batch: sequences of the target in a step.
@@ -74,7 +75,7 @@ class DataMixture:
     inner_steps: int = 5
     inner_lr: float = 0.1
     theta_lr: float = 2e-3
-    outer_lr: float = 10.0
+    outer_lr: float = 0.1
     eta: float = 1.0
     batch: int = 2
     target_batch: int = 16
@@ -132,7 +133,7 @@ class DataMixture:
         self.result_ = run(
             problem,
             method,
-            outer_opt=SGD([v], self.outer_lr),
+            outer_opt=Adam([v], self.outer_lr) if self.form == "softmax" else SGD([v], self.outer_lr),
             inner_opt=opt,
             data=Data(inner, _Padded(outer)),
             stop=MaxSteps(self.steps),

@@ -50,7 +50,7 @@ class Recipe:
     inner_steps: int = 5
     inner_lr: float = 0.2
     theta_lr: float = 2e-3
-    outer_lr: float = 10.0
+    outer_lr: float = 0.1
     eta: float = 1.0
     batch: int = 4
     target_batch: int = 32
