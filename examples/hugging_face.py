@@ -41,7 +41,7 @@ sources = {
     "junk": torch.randint(10, (5000,)),
 }
 mixture = bome.DataMixture(
-    steps=60, warmup=60, length=16, batch=4, target_batch=12, inner_lr=0.03, inner_steps=3, outer_lr=0.2
+    steps=60, warmup=60, length=16, batch=4, target_batch=12, inner_lr=0.02, inner_steps=3, outer_lr=0.2
 )
 mixture.fit(language_model(), sources, target=counting)
 print({name: round(weight, 3) for name, weight in mixture.weights_.items()})
