@@ -80,6 +80,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "requests": {"data"},
     "sklearn": {"estimators", "data", "experiments"},
     "joblib": {"sweep", "experiments"},
+    "threadpoolctl": {"estimators"},
     "ray": {"sweep"},
     "distributed": {"sweep"},
     "cleanlab": {"estimators", "experiments"},

@@ -21,6 +21,7 @@ from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
 from bome.estimators.rows import Rows, folds, natural_order
 from bome.estimators.softmax import Array, Matrix, probabilities
 from bome.estimators.stages import Stages, digest
+from bome.estimators.threads import threads_for
 
 Tell = Callable[[str, int, int], None]
 
@@ -122,7 +123,8 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inputs = [x, codes, mask, trusted_x, trusted_codes, seed, self.guard_folds]
         inputs += [self.model, self.warm_start_weights]
         stages = Stages() if record is None else Stages(Path(record) / digest(inputs))
-        self._fit_rows(x, codes, mask, trusted_x, trusted_codes, seed, tell, stages)
+        with threads_for(x.shape[0] * x.shape[1]):
+            self._fit_rows(x, codes, mask, trusted_x, trusted_codes, seed, tell, stages)
         return self
 
     def decision_function(self, X: Any) -> Array:  # noqa: N803
