@@ -34,12 +34,13 @@ def dot(a: Leaves, b: Leaves) -> Tensor:
 def dots(pairs: Sequence[tuple[Leaves, Leaves]], weights: Sequence[float] | None = None) -> Leaves:
     """⟨a, Sb⟩ of each pair (a, b), with S a weight for each leaf; what is sharded is summed by one message for all."""
     sums: dict[Any, list[Tensor]] = {}
-    if not pairs[0][0]:
-        sums[None] = [torch.zeros((), dtype=torch.float64)] * len(pairs)
-    scales = weights if weights is not None else (1.0,) * len(pairs[0][0])
-    for weight, *factors in zip(scales, *(zip(a, b, strict=True) for a, b in pairs), strict=True):
-        total = sums.setdefault(layout(factors[0][0]), [number(0, factors[0][0])] * len(pairs))
-        total[:] = [known + weight * found for known, found in zip(total, _products(factors), strict=True)]
+    for place, (a, b) in enumerate(pairs):
+        scales = weights if weights is not None else (1.0,) * len(a)
+        if not a:
+            sums.setdefault(None, [torch.zeros((), dtype=torch.float64)] * len(pairs))
+        for x, y, weight in zip(a, b, scales, strict=True):
+            total = sums.setdefault(layout(x), [number(0, x)] * len(pairs))
+            total[place] = _add_products(total[place], local(x), local(y), weight)
     parts = [totals if over is None else summed(torch.stack(totals), over).unbind() for over, totals in sums.items()]
     return tuple(sum(each[1:], each[0]) for each in zip(*parts, strict=True))
 
@@ -49,15 +50,13 @@ def number(value: float, beside: Tensor) -> Tensor:
     return local(beside).new_full((), value, dtype=torch.float64)
 
 
-def _products(factors: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """⟨x, y⟩ of each pair of tensors on this rank; a tensor that is in several pairs is converted once."""
-    tensors = {id(x): local(x) for pair in factors for x in pair}
-    totals = [number(0, factors[0][0])] * len(factors)
-    for blocks in zip(*map(_blocks, tensors.values()), strict=True):
-        exact = dict(zip(tensors, (block.double() for block in blocks), strict=True))
-        totals = [total + torch.dot(exact[id(x)], exact[id(y)]) for total, (x, y) in zip(totals, factors, strict=True)]
-        del exact  # before the next block is converted
-    return totals
+def _add_products(total: Tensor, x: Tensor, y: Tensor, weight: float) -> Tensor:
+    """total + weight ⟨x, y⟩."""
+    if weight != 1.0:
+        return total + weight * _add_products(number(0, x), x, y, 1.0)
+    for p, q in zip(_blocks(x), _blocks(y), strict=True):
+        total = total + torch.dot(p.double(), q.double())
+    return total
 
 
 def sub(a: Leaves, b: Leaves) -> Leaves:
