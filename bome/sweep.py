@@ -409,11 +409,11 @@ def _loky(workers: int) -> Iterator[GiveOut]:
 def _dask(workers: int) -> Iterator[GiveOut]:
     """The cluster at DASK_SCHEDULER_ADDRESS, or one on this machine that ends with the sweep."""
     import joblib
-    from distributed import Client
+    from dask.distributed import Client
 
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
-    opened = Client(address, **({} if address else options))  # type: ignore[no-untyped-call]
+    opened = Client(address, **({} if address else options))
     with opened as client, joblib.parallel_config(backend="dask", client=client):
         yield _by_joblib
 

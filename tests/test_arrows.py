@@ -82,7 +82,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "joblib": {"sweep", "experiments"},
     "threadpoolctl": {"estimators"},
     "ray": {"sweep"},
-    "distributed": {"sweep"},
+    "dask": {"sweep"},
     "cleanlab": {"estimators", "experiments"},
     "PIL": {"estimators"},
     "pyarrow": {"estimators"},

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the clu
 
 @contextlib.contextmanager
 def dask_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
-    distributed = pytest.importorskip("distributed", reason="needs bome[dask]")
+    distributed = pytest.importorskip("dask.distributed", reason="needs bome[dask]")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address)
         yield lambda: int(cluster.workers[0].pid)
@@ -77,7 +77,7 @@ def test_every_run_ends_once_although_a_worker_is_killed(
 
 @pytest.mark.parametrize("backend", list(CLUSTERS))
 def test_a_cluster_of_its_own_ends_with_the_sweep(backend: Backend, tmp_path: Path) -> None:
-    pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend], reason=f"needs bome[{backend}]")
+    pytest.importorskip({"dask": "dask.distributed", "ray": "ray"}[backend], reason=f"needs bome[{backend}]")
     outcomes = carry_out(grid("lls", "bome", {"steps": 5}, {}, 2), tmp_path, workers=2, backend=backend, batched=False)
     assert [outcome.status for outcome in outcomes.values()] == [FINISHED] * 2
     if backend == "ray":
@@ -85,7 +85,7 @@ def test_a_cluster_of_its_own_ends_with_the_sweep(backend: Backend, tmp_path: Pa
 
         assert not ray.is_initialized()
     else:
-        from distributed import Client
+        from dask.distributed import Client
 
         with pytest.raises(ValueError, match="No clients found"):
-            Client.current()  # type: ignore[no-untyped-call]
+            Client.current()

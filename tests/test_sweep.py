@@ -543,7 +543,7 @@ def test_work_that_is_lost_again_and_again_is_given_up_and_said(
     assert mtimes(tmp_path) == {}  # so that it is tried anew the next time
 
 
-@pytest.mark.parametrize(("backend", "module"), [("ray", "ray"), ("dask", "distributed")])
+@pytest.mark.parametrize(("backend", "module"), [("ray", "ray"), ("dask", "dask.distributed")])
 def test_a_backend_that_is_not_installed_is_named_with_its_remedy(
     backend: Any, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
