@@ -370,7 +370,7 @@ def _lost_worker(backend: Backend = "loky") -> tuple[type[BaseException], ...]:
 
         return (WorkerCrashedError, NodeDiedError, ObjectLostError)
     if backend == "dask":
-        from distributed.scheduler import KilledWorker
+        from dask.distributed import KilledWorker
 
         return (KilledWorker,)
     from joblib.externals.loky.process_executor import TerminatedWorkerError
