@@ -3,8 +3,9 @@
 The stages, each of which is resumable:
 
 1. reference models, such as "validation samples only";
-2. on seed 0, every method with every T and step size of v, for a small budget: the lowest loss on validation set 2
-   wins;
+2. on seed 0, every method with every T and step size of v, for a small budget; the best step size of each T then for
+   the full budget: the lowest loss on validation set 2 wins. Where no finalist holds up (it diverges, or ends higher
+   than the search did), the next ones of the search follow until one does;
 3. the winner of each method on all seeds, for the full budget, with the inner problem also solved afresh at the end;
 4. BOME with other T, α, η and φ; BVFSM and Penalty with other coefficients;
 5. the time of a step of each winner, measured apart and in turns.
@@ -14,9 +15,10 @@ the samples that part of it.
 """
 
 import json
+import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +31,7 @@ from bome.experiments.base import Report
 from bome.registry import METHODS, plan
 from bome.solve import solve
 from bome.stepper import Stepper
-from bome.sweep import Job, Outcome, carry_out, mean_and_error, ranked
+from bome.sweep import Choice, Job, Outcome, carry_out, mean_and_error, ranked
 
 Numbers = dict[str, float]
 """Quantities by name."""
@@ -195,9 +197,10 @@ def _one_task(
 
     searched = carry_out(_search(task, protocol), parts, told("search"), protocol.workers)
     chosen: dict[str, tuple[dict[str, Any], tuple[Outcome, ...]]] = {}
-    for method in protocol.methods:
+    for done, method in enumerate(protocol.methods):
         outcomes = tuple(outcome for job, outcome in searched.items() if job.method == method)
-        chosen[method] = dict(ranked(outcomes)[0].values), outcomes
+        chosen[method] = _winner(task, method, ranked(outcomes), protocol, parts), outcomes
+        told("finalists")(method, done + 1, len(protocol.methods))
     runs = carry_out(
         [job for method, (values, _) in chosen.items() for job in _final(task, method, values, protocol)],
         parts,
@@ -225,6 +228,21 @@ def _one_task(
         tuple(_further(task, each, protocol, parts, told("further runs of bome")) for each in protocol.extra.values()),
         {each.name: _ablated(task, each, protocol, parts, told(each.name)) for each in protocol.ablations},
     )
+
+
+def _winner(task: str, method: str, choices: Sequence[Choice], protocol: Protocol, parts: Path) -> dict[str, Any]:
+    """The settings of a method: those of the best finalist on seed 0 that holds up for the full budget."""
+    best_of_t = {dict(choice.values)["inner_steps"]: choice for choice in reversed(choices)}
+    finalists = [choice for choice in choices if choice in best_of_t.values()]
+    rounds = [finalists, *([choice] for choice in choices if choice not in finalists)]
+    for contenders in rounds:
+        jobs = {_final(task, method, dict(each.values), protocol)[0]: each for each in contenders}
+        runs = carry_out(jobs, parts, workers=protocol.workers)
+        order = ranked(runs[job] for job in jobs)
+        held = [each for each in order if each.score <= jobs[each.outcomes[0].job].score < math.inf]
+        if held:
+            return dict(jobs[held[0].outcomes[0].job].values)
+    return dict(choices[0].values)
 
 
 def _further(task: str, values: Mapping[str, Any], protocol: Protocol, parts: Path, report: Report) -> Entry:

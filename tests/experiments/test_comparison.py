@@ -1,17 +1,19 @@
 """Comparisons on learning tasks: costs, choices, and the smoke presets of both experiments."""
 
 import json
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bome.cli.main import execute
-from bome.experiments import comparison_report
+from bome.experiments import comparison, comparison_report
 from bome.experiments.comparison import Comparison, Entry, compare, steps_for, units, uses_t
 from bome.experiments.hyperclean import METHODS, PROTOCOLS
 from bome.registry import METHODS as REGISTERED
-from bome.sweep import Job, Outcome
+from bome.sweep import Choice, Job, Outcome, ranked
 
 SMOKE = PROTOCOLS["smoke"]
 QUICK = PROTOCOLS["quick"]
@@ -87,7 +89,7 @@ def test_first_or_level_allows_one_standard_error(bome: list[float], other: list
 def test_the_choice_is_made_on_validation_set_2_and_not_on_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fake(jobs: list[Job], folder: Path, report: object, workers: int = 1) -> dict[Job, Outcome]:
+    def fake(jobs: list[Job], folder: Path, report: object = None, workers: int = 1) -> dict[Job, Outcome]:
         made = {}
         for job in jobs:
             lr = dict(job.values)["outer_lr"]
@@ -123,3 +125,48 @@ def test_the_smoke_preset_leaves_numbers_figures_and_a_page(
     before = {path: path.stat().st_mtime_ns for path in (folder / "parts").rglob("*.json")}
     assert execute(command) == 0  # nothing is run again
     assert {path: path.stat().st_mtime_ns for path in (folder / "parts").rglob("*.json")} == before
+
+
+def _choices(losses: Mapping[tuple[int, float], float]) -> list[Choice]:
+    outcomes = []
+    for (inner_steps, lr), loss in losses.items():
+        job = Job("hyperclean-digits", "bome", (("inner_steps", inner_steps), ("outer_lr", lr), ("steps", 4)), 0)
+        outcomes.append(Outcome(job, "finished", "", [{"step": 4, "val2_loss": loss}]))
+    return ranked(outcomes)
+
+
+@pytest.mark.parametrize(
+    ("searched", "full", "chosen", "tried"),
+    [
+        ({(10, 5.0): 1.0, (1, 5.0): 2.0, (1, 1.0): 3.0}, {(10, 5.0): 0.9, (1, 5.0): 0.5}, (1, 5.0), 2),
+        ({(10, 5.0): 1.0, (1, 5.0): 2.0, (1, 1.0): 3.0}, {(10, 5.0): math.inf, (1, 5.0): 2.5, (1, 1.0): 2.9},
+         (1, 1.0), 3),
+        ({(1, 5.0): 1.0, (1, 1.0): 2.0}, {(1, 5.0): math.inf, (1, 1.0): math.inf}, (1, 5.0), 2),
+    ],
+    ids=["best at full length", "the finalists do not hold up", "none holds up"],
+)  # fmt: skip
+def test_the_best_step_size_of_each_t_runs_at_full_length_and_one_that_holds_up_wins(
+    searched: dict[tuple[int, float], float],
+    full: dict[tuple[int, float], float],
+    chosen: tuple[int, float],
+    tried: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    seen: list[Job] = []
+
+    def run(jobs: Iterable[Job], *_: object, **__: object) -> dict[Job, Outcome]:
+        found = {}
+        for job in jobs:
+            seen.append(job)
+            values = dict(job.values)
+            assert values["steps"] == steps_for(SMOKE, "bome", values["inner_steps"], SMOKE.budget)
+            loss = full[values["inner_steps"], values["outer_lr"]]
+            status = "finished" if loss < math.inf else "diverged"
+            found[job] = Outcome(job, status, "", [{"step": 4, "val2_loss": loss}])
+        return found
+
+    monkeypatch.setattr(comparison, "carry_out", run)
+    found = comparison._winner("hyperclean-digits", "bome", _choices(searched), SMOKE, tmp_path)
+    assert (found["inner_steps"], found["outer_lr"]) == chosen
+    assert len(seen) == tried
