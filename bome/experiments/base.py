@@ -76,7 +76,9 @@ class Findings:
 class Experiment(Protocol):
     """An experiment of the paper."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As on the command line."""
 
     def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
         """Run it; parts that are finished in `folder` are read, not run again."""

@@ -122,7 +122,8 @@ def sections(found: Comparison, lines: Mapping[str, str], *, cleaning: bool) -> 
         figures.drawing(
             f"{found.task}-search",
             f"The choice of T and the step size of v on {found.task}",
-            "Seed 0, a short run for each configuration; the lowest loss wins. Runs that diverged are left out.",
+            "Seed 0, a short run for each configuration; runs that diverged are left out. The best step size of each T "
+            "then ran for the full budget, and the lowest loss there won.",
             figures.search(found),
         )
     )

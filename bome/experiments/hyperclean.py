@@ -2,24 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
-from bome.experiments.base import Claim, Findings, Preset, Report
-from bome.experiments.comparison import Ablation, Comparison, Numbers, Protocol, compare
-from bome.experiments.comparison_report import (
-    accuracy,
-    at_least,
-    decided,
-    first_or_level,
-    near,
-    one_inner_step,
-    rows_of,
-    sections,
-)
-from bome.experiments.page import command
-from bome.experiments.trials import default_workers
+from bome.experiments.base import Claim, Preset
+from bome.experiments.comparison import Comparison, Numbers, Protocol
+from bome.experiments.comparison_report import accuracy, at_least, first_or_level, near, one_inner_step
+from bome.experiments.learning import METHODS, Ablations, LearningExperiment, settings_in_words
 from bome.tasks.hyperclean import (
     EPOCHS,
     PRETRAINING,
@@ -34,19 +24,6 @@ from bome.tasks.hyperclean import (
     trained,
 )
 from bome.tasks.softmax import Model, Samples, cross_entropies, descend, minimise, scores
-
-ABOUT = (
-    "Half of the labels of 50,000 training images are drawn at random. A weight for each image is learned so that a "
-    "linear model trained on the weighted images does well on 5,000 clean validation images. Every method has its T "
-    "and its step size of v chosen on seed 0 by the loss on a second validation set; test images only report. All runs "
-    "have the same budget of gradient-equivalents, and each seed its own split, noise and start."
-)
-
-METHODS = (
-    "bome", "bsg1", "bvfsm", "penalty", "itd", "reverse", "aid-cg", "aid-fp", "stocbio", "vrbo", "mrbo",
-    "f2sa", "pbgd", "soba", "saba", "meha", "darts", "sama",
-)  # fmt: skip
-"""All but those for minimax games."""
 
 LINES: Mapping[str, str] = {
     "noisy": "noisy start",
@@ -72,117 +49,58 @@ FURTHER = {"tuned": TUNED, "slower": {**TUNED, "theta_lr": 0.02, "outer_lr": 300
 """Also a slower v, of higher F1 among these: not the one that validation set 2 prefers."""
 
 
-def _ablations(steps: int, seeds: int, all_t: tuple[int, ...]) -> tuple[Ablation, ...]:
-    base = {"inner_steps": 1, "outer_lr": 1000.0, "eta": 0.5}
-    return (
-        Ablation("T", "bome", base, {f"T = {t}": {"inner_steps": t} for t in all_t}, steps, seeds),
-        Ablation(
-            "α", "bome", base, {f"α = {a:g} × 0.01": {"inner_lr": 0.01 * a} for a in (0.25, 0.5, 1, 2)}, steps, seeds
-        ),
-        Ablation(
-            "η and φ",
-            "bome",
-            base,
-            {
-                f"η = {eta:g}, φ = {sign}": {"eta": eta, "phi": phi}
-                for phi, sign in (("gap", "ηq̂"), ("norm", "η‖∇q̂‖²"))
-                for eta in (0.1, 0.5, 0.9)
-            },
-            steps,
-            seeds,
-        ),
-        Ablation(
-            "coefficients of BVFSM",
-            "bvfsm",
-            {"inner_steps": 1, "outer_lr": 1000.0},
-            {f"c_z {c:g}, c_ln {ln:g}": {"c_z": c, "c_ln": ln} for c in (0.001, 0.01, 0.1) for ln in (0.01, 0.1, 1.0)},
-            steps // 2,
-            1,
-        ),
-        Ablation(
-            "coefficients of Penalty",
-            "penalty",
-            {"inner_steps": 1, "outer_lr": 1000.0},
-            {
-                f"λ {lam:g}, γ {gamma:g}": {"lam": lam, "gamma": gamma}
-                for lam in (0.001, 0.01, 0.1)
-                for gamma in (0.01, 0.1, 1.0)
-            },
-            steps // 3,
-            1,
-        ),
-    )  # fmt: skip
+ABLATIONS = Ablations(
+    fixed={"inner_steps": 1, "outer_lr": 1000.0},
+    bome={"eta": 0.5},
+    inner_lr=0.01,
+    etas={"gap": (0.1, 0.5, 0.9), "norm": (0.1, 0.5, 0.9)},
+    c_z=(0.001, 0.01, 0.1),
+)
 
 
-PROTOCOLS: Mapping[Preset, Protocol] = {
-    "smoke": Protocol(
-        tasks=("hyperclean-digits",),
-        twin="hyperclean-digits",
-        methods=METHODS,
-        inner_steps=(1,),
-        outer_lrs=(10.0,),
-        search=15,
-        budget=30,
-        most_steps=20,
-        seeds=(1, 2),
-        samples=(1_000, 200),
-        ablations=tuple(ablation.first(2) for ablation in _ablations(10, 1, (1, 2))),
-        extra={name: {**each, "steps": 10} for name, each in FURTHER.items()},
-    ),
-    "quick": Protocol(
-        tasks=("hyperclean-mnist", "hyperclean-fashion"),
-        twin="hyperclean-digits",
-        methods=METHODS,
-        inner_steps=(1, 10),
-        outer_lrs=(10.0, 50.0, 100.0, 500.0, 1000.0),
-        search=300,
-        budget=1500,
-        most_steps=500,
-        seeds=(3, 5),
-        samples=(50_000, 5_000),
-        ablations=_ablations(150, 1, (1, 5, 10, 20)),
-        extra={name: {**each, "steps": 500} for name, each in FURTHER.items()},
-    ),
-    "paper": Protocol(
-        tasks=("hyperclean-mnist", "hyperclean-fashion"),
-        twin="hyperclean-digits",
-        methods=METHODS,
-        inner_steps=(1, 5, 10, 20),
-        outer_lrs=(10.0, 50.0, 100.0, 500.0, 1000.0),
-        search=110_000,
-        budget=110_000,
-        most_steps=5_000,
-        seeds=(5, 5),
-        samples=(50_000, 5_000),
-        ablations=_ablations(5_000, 5, (1, 5, 10, 20)),
-        extra={name: {**each, "steps": 5_000} for name, each in FURTHER.items()},
-    ),
-}
+def _further(steps: int) -> dict[str, Mapping[str, Any]]:
+    return {name: {**each, "steps": steps} for name, each in FURTHER.items()}
 
 
-class Hyperclean:
-    """The hyper-cleaning experiment."""
-
-    name = "hyperclean"
-
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
-        """Run it; what is finished in `folder` is read, not run again."""
-        protocol = PROTOCOLS[preset]
-        if preset == "paper":
-            protocol = replace(protocol, workers=default_workers())
-        found = compare(protocol, lambda task, seed: references(task, seed, preset), folder, report)
-        made_by = command(self.name, preset)
-        return Findings(
-            title="Data hyper-cleaning",
-            about=ABOUT,
-            sections=tuple(section for each in found for section in sections(each, LINES, cleaning=True)),
-            claims=decided((claim for each in found for claim in _claims(each)), preset),
-            rows=tuple(row for each in found for row in rows_of(each, preset, made_by, [*protocol.extra])),
-            notes=_notes(protocol),
-        )
-
-
-HYPERCLEAN = Hyperclean()
+SMOKE = Protocol(
+    tasks=("hyperclean-digits",),
+    twin="hyperclean-digits",
+    methods=METHODS,
+    inner_steps=(1,),
+    outer_lrs=(10.0,),
+    search=15,
+    budget=30,
+    most_steps=20,
+    seeds=(1, 2),
+    samples=(1_000, 200),
+    ablations=tuple(each.first(2) for each in ABLATIONS.made((1, 2), 1, 10, 5, 3)),
+    extra=_further(10),
+)
+QUICK = Protocol(
+    tasks=("hyperclean-mnist", "hyperclean-fashion"),
+    twin="hyperclean-digits",
+    methods=METHODS,
+    inner_steps=(1, 10),
+    outer_lrs=(10.0, 50.0, 100.0, 500.0, 1000.0),
+    search=300,
+    budget=1500,
+    most_steps=500,
+    seeds=(3, 5),
+    samples=(50_000, 5_000),
+    ablations=ABLATIONS.made((1, 5, 10, 20), 1, 150, 75, 50),
+    extra=_further(500),
+)
+PAPER = replace(
+    QUICK,
+    inner_steps=(1, 5, 10, 20),
+    search=110_000,
+    budget=110_000,
+    most_steps=5_000,
+    seeds=(5, 5),
+    ablations=ABLATIONS.made((1, 5, 10, 20), 5, 5_000, 2_500, 1_666),
+    extra=_further(5_000),
+)
+PROTOCOLS: Mapping[Preset, Protocol] = {"smoke": SMOKE, "quick": QUICK, "paper": PAPER}
 
 
 def references(task: str, seed: int, preset: Preset) -> dict[str, Numbers]:
@@ -246,19 +164,25 @@ def _claims(found: Comparison) -> Iterator[Claim]:
     )
 
 
-def _notes(protocol: Protocol) -> tuple[str, ...]:
-    return (
-        f"Search on seed 0: T in {protocol.inner_steps}, step sizes of v in {protocol.outer_lrs}, "
-        f"{protocol.search:g} gradient-equivalents for each; then {protocol.budget:g} for each seed "
-        f"(at most {protocol.most_steps} outer steps), {protocol.seeds[0]} seeds, {protocol.seeds[1]} for BOME.",
+HYPERCLEAN = LearningExperiment(
+    name="hyperclean",
+    title="Data hyper-cleaning",
+    about="Half of the labels of 50,000 training images are drawn at random. A weight for each image is learned so "
+    "that a linear model trained on the weighted images does well on 5,000 clean validation images.",
+    lines=LINES,
+    protocols=PROTOCOLS,
+    references=references,
+    claims=_claims,
+    notes=(
         "All other settings are those of the authors' code: step size 0.01 for θ, momentum 0.9, φ = ηq̂ with η = 0.1. "
         "Further settings of BOME, beyond their grid: "
-        + "; ".join(f"“{name}”: " + ", ".join(f"{key} = {value}" for key, value in each.items())
-                    for name, each in FURTHER.items())
+        + "; ".join(f"“{name}”: {settings_in_words(each)}" for name, each in FURTHER.items())
         + ". Of some twenty tried by hand on MNIST, seed 0, “tuned” has the lowest loss on validation set 2, “slower” "
         "a higher F1. Test accuracy was in view when they were tried.",
         "An evaluation of f or g with its gradient counts as one gradient-equivalent, a second-order product as two, "
         "one on a minibatch as its part of the samples.",
         "“known noise” is the inner problem with weight 1 for right labels and 0 for wrong ones: the best that weights "
         "can do in this model.",
-    )  # fmt: skip
+    ),
+    cleaning=True,
+)

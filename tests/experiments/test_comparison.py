@@ -11,10 +11,13 @@ import pytest
 from bome.cli.main import execute
 from bome.experiments import comparison, comparison_report
 from bome.experiments.comparison import Comparison, Entry, compare, steps_for, units, uses_t
-from bome.experiments.hyperclean import METHODS, PROTOCOLS
+from bome.experiments.hyperclean import HYPERCLEAN, PROTOCOLS
+from bome.experiments.learning import METHODS, search_note
+from bome.experiments.regularization import REGULARIZATION
 from bome.registry import METHODS as REGISTERED
 from bome.sweep import Choice, Job, Outcome, ranked
 
+EXPERIMENTS = {each.name: each for each in (HYPERCLEAN, REGULARIZATION)}
 SMOKE = PROTOCOLS["smoke"]
 QUICK = PROTOCOLS["quick"]
 
@@ -104,6 +107,18 @@ def test_the_choice_is_made_on_validation_set_2_and_not_on_test(
     assert found.entry("bome").values["outer_lr"] == 5.0
 
 
+def test_the_note_on_the_search_tells_the_budgets_the_grid_and_the_seeds() -> None:
+    told = search_note(replace(QUICK, search=11, budget=222, most_steps=33, seeds=(4, 6)))
+    for words in (
+        "T = 1, 10",
+        "step sizes of v 10, 50, 100, 500, 1000",
+        "11 gradient-equivalents",
+        "for 222 (at most 33 outer steps)",
+        "on 4 seeds, that of BOME on 6",
+    ):
+        assert words in told
+
+
 @pytest.mark.parametrize("name", ["hyperclean", "regularization"])
 def test_the_smoke_preset_leaves_numbers_figures_and_a_page(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +134,7 @@ def test_the_smoke_preset_leaves_numbers_figures_and_a_page(
     resolved = {row["method"] for row in rows if row["metric"] == "test_accuracy_resolved"}
     assert resolved == set(METHODS)
     told = json.loads((folder / "findings.json").read_text())
+    assert told["notes"][0] == search_note(EXPERIMENTS[name].protocols["smoke"])
     assert all(claim["holds"] is None for claim in told["claims"])  # a few steps decide nothing
     page = (folder / "report.html").read_text()
     assert page.count("<figure") == sum(len(section["figures"]) for section in told["sections"])
