@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+CLUSTERS := .venv/.clusters
 
 .PHONY: setup demo test test-slow check format bench clean
 
@@ -12,13 +13,17 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
+$(CLUSTERS): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,dask]'
+	touch $(CLUSTERS)
+
 demo: $(READY)
 	$(BIN)/bome demo
 
 test: $(READY)
 	$(BIN)/pytest -n 2
 
-test-slow: $(READY)
+test-slow: $(CLUSTERS)
 	$(BIN)/pytest -m slow
 
 check: $(READY)
