@@ -366,9 +366,9 @@ GiveOut = Callable[[Sequence[Job], Path], Iterable[Job]]
 def _lost_worker(backend: Backend = "loky") -> tuple[type[BaseException], ...]:
     """What a backend raises when a worker is gone and it does not hand out the work again by itself."""
     if backend == "ray":
-        from ray.exceptions import NodeDiedError, ObjectLostError, WorkerCrashedError
+        from ray.exceptions import LocalRayletDiedError, NodeDiedError, ObjectLostError, WorkerCrashedError
 
-        return (WorkerCrashedError, NodeDiedError, ObjectLostError)
+        return (WorkerCrashedError, NodeDiedError, LocalRayletDiedError, ObjectLostError)
     if backend == "dask":
         from dask.distributed import KilledWorker
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bome.rundir import FINISHED
-from bome.sweep import Backend, carry_out, grid, read
+from bome.sweep import Backend, _work, carry_out, grid, read
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the clusters' own warnings
 
@@ -33,8 +33,12 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
     ray.init(num_cpus=2, _node_ip_address="127.0.0.1", **quiet)
 
     def worker() -> int:
-        names: dict[int, str] = {process.pid: process.name() for process in psutil.process_iter() if process.username()}
-        return next(pid for pid, name in names.items() if name.startswith("ray::") and "IDLE" not in name)
+        """A process of this cluster that carries out a task: if an agent of the node died, so would the node."""
+        try:
+            mine = psutil.Process().children(recursive=True)
+            return next(int(process.pid) for process in mine if process.name() == f"ray::{_work.__name__}")
+        except psutil.NoSuchProcess as error:
+            raise ProcessLookupError from error
 
     try:
         yield worker
