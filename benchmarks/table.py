@@ -15,13 +15,14 @@ def show(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> No
         table.add_column(name, justify="left" if i == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    Console(width=100).print(table)
+    Console(width=120).print(table)
 
 
 def timing_row(name: str, timing: Timing, goal: str = "") -> tuple[str, ...]:
-    """A row: name, milliseconds, ratio with its quartiles, goal."""
+    """A row: name, milliseconds (median, shortest, of all threads), ratio with its quartiles, goal."""
     ratio = f"{timing.ratio:.3f} [{timing.low:.3f}, {timing.high:.3f}]"
-    return name, f"{1e3 * timing.seconds:.3f}", ratio, goal
+    times = (f"{1e3 * seconds:.3f}" for seconds in (timing.seconds, timing.best, timing.cpu))
+    return name, *times, ratio, goal
 
 
-TIMING_HEADER = ("what", "ms", "ratio [quartiles]", "goal")
+TIMING_HEADER = ("what", "ms", "best ms", "CPU ms", "ratio [quartiles]", "goal")

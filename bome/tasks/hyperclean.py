@@ -31,12 +31,12 @@ from bome.tasks.softmax import (
     Model,
     Samples,
     accuracy,
-    columns,
     cross_entropies,
     descend,
     lowest,
     minimise,
     scores,
+    with_one,
 )
 from bome.trees import Pair
 
@@ -173,7 +173,7 @@ class Split:
         return self.train._replace(labels=self.labels)
 
     def _scaled(self, pixels: Tensor) -> Tensor:
-        return columns((pixels - self.mean) * self.scale)
+        return with_one((pixels - self.mean) * self.scale)
 
     def share_of(self, rows: Tensor) -> Tensor:
         """The weight of each sample of the pool in the mean over some of them."""
@@ -184,7 +184,7 @@ class Split:
 
 def together(*samples: Samples) -> Samples:
     """Several sets as one."""
-    return Samples(torch.cat([s.x.T for s in samples], dim=1).T, torch.cat([s.labels for s in samples]))
+    return Samples(torch.cat([s.x for s in samples]), torch.cat([s.labels for s in samples]))
 
 
 def ridge(model: Model) -> Tensor:
@@ -372,7 +372,7 @@ def _stream(samples: Samples, size: int, parts: int, seed: int) -> Stream:
         return FixedBatches((samples.x, samples.labels), parts, seed)
     if not size or size >= len(samples.labels):
         return Constant(samples)
-    return Minibatches((samples.x.contiguous(), samples.labels), size, seed)
+    return Minibatches((samples.x, samples.labels), size, seed)
 
 
 def _stacked(tasks: Sequence[Task], splits: Sequence[Split]) -> Stack:
@@ -383,7 +383,7 @@ def _stacked(tasks: Sequence[Task], splits: Sequence[Split]) -> Stack:
 
     def samples(rows: Tensor, labels: list[Tensor], parts: list[Tensor]) -> Samples:
         share = torch.stack([split.share_of(part)[rows] for split, part in zip(splits, parts, strict=True)])
-        return Samples(columns(pool.pixels[rows]), torch.stack(labels), share, mean, scale)
+        return Samples(with_one(pool.pixels[rows]), torch.stack(labels), share, mean, scale)
 
     train = samples(
         used,
