@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from bome.trees import Pair, dots
+from bome.trees import Pair, products
 
 Phi = Literal["norm", "gap"]
 """Names of the barriers: "norm" is φ = η‖∇q̂‖² (the paper's default), "gap" is φ = η q̂."""
@@ -39,8 +39,7 @@ class Products(NamedTuple):
 
 def euclidean(df: Pair, dq: Pair) -> Products:
     """Plain inner products over the concatenated (v, θ)."""
-    f, q = df.v + df.theta, dq.v + dq.theta
-    return Products(*dots([(f, f), (f, q), (q, q)]))
+    return Products(*products(df.v + df.theta, dq.v + dq.theta))
 
 
 def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
@@ -51,8 +50,8 @@ def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
     does not move, those of v are relative to their own largest.
     """
     unit = max(metric.theta) or max(metric.v) or 1.0
-    f, q = df.v + df.theta, dq.v + dq.theta
-    return Products(*dots([(f, f), (f, q), (q, q)], [s / unit for s in metric.v + metric.theta]))
+    weights = [s / unit for s in metric.v + metric.theta]
+    return Products(*products(df.v + df.theta, dq.v + dq.theta, weights))
 
 
 def barrier(kind: Phi, eta: float, products: Products, q: Tensor, eps: float = 0.0) -> Tensor:

@@ -21,6 +21,8 @@ from bome.errors import UnsupportedError
 
 def is_sharded(tensor: Tensor) -> bool:
     """Whether the tensor is a part of a larger one (a `DTensor`)."""
+    if type(tensor) is Tensor or type(tensor) is nn.Parameter:
+        return False
     if torch.compiler.is_compiling() or not dist.is_available() or not dist.is_initialized():
         return False
     from torch.distributed.tensor import DTensor

@@ -189,6 +189,7 @@ class Problem:
         _check_rules(self.theta, self.project_theta)
         modules: dict[str, nn.Module] = {var.role: var.module for var in (self.v, self.theta) if var.module is not None}
         self._host = _Host(modules) if modules else None
+        self._ties = _ties(self._host) if self._host is not None else {}
 
     @property
     def point(self) -> Pair:
@@ -241,7 +242,9 @@ class Problem:
             for var, leaves in ((self.v, v), (self.theta, theta)):
                 if var.module is not None:
                     tensors.update({f"{var.role}.{key}": x for key, x in zip(var.keys, leaves, strict=True)})
-            value = functional_call(self._host, tensors, (made, self.v.seen(v), self.theta.seen(theta), batch))
+            tensors.update({name: tensors[first] for name, first in self._ties.items() if first in tensors})
+            arguments = (made, self.v.seen(v), self.theta.seen(theta), batch)
+            value = functional_call(self._host, tensors, arguments, tie_weights=False)
             for name, buffer in buffers.items():
                 if tensors[name] is not buffer:  # the module put another tensor in its place
                     buffer.copy_(tensors[name].detach())
@@ -308,6 +311,16 @@ class _Host(nn.Module):
 
     def forward(self, call: Callable[[Any, Any, Any], T], v: Any, theta: Any, batch: Any) -> T:
         return call(v, theta, batch)
+
+
+def _ties(module: nn.Module) -> dict[str, str]:
+    """For parameters and buffers with several names, the first one by each of the others.
+
+    `functional_call` would find them anew at every call.
+    """
+    firsts: dict[Tensor, str] = {}
+    named = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
+    return {name: first for name, tensor in named if (first := firsts.setdefault(tensor, name)) != name}
 
 
 def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:

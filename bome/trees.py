@@ -15,8 +15,8 @@ from torch import Tensor
 from bome._typing import Leaves
 from bome.distributed import layout, local, sharded_like, summed
 
-BLOCK = 1 << 15
-"""Entries converted to float64 at a time: 256 KB, which stay in the cache and need no fresh pages of memory."""
+BLOCK = 1 << 16
+"""Entries converted to float64 at a time: 512 KB, which stay in the cache."""
 
 
 class Pair(NamedTuple):
@@ -28,21 +28,12 @@ class Pair(NamedTuple):
 
 def dot(a: Leaves, b: Leaves) -> Tensor:
     """⟨a, b⟩ in float64, as a 0-d tensor."""
-    return dots([(a, b)])[0]
+    return _sums(lambda p, q: (torch.dot(p, q),), a, b)[0]
 
 
-def dots(pairs: Sequence[tuple[Leaves, Leaves]], weights: Sequence[float] | None = None) -> Leaves:
-    """⟨a, Sb⟩ of each pair (a, b), with S a weight for each leaf; what is sharded is summed by one message for all."""
-    sums: dict[Any, list[Tensor]] = {}
-    for place, (a, b) in enumerate(pairs):
-        scales = weights if weights is not None else (1.0,) * len(a)
-        if not a:
-            sums.setdefault(None, [torch.zeros((), dtype=torch.float64)] * len(pairs))
-        for x, y, weight in zip(a, b, scales, strict=True):
-            total = sums.setdefault(layout(x), [number(0, x)] * len(pairs))
-            total[place] = _add_products(total[place], local(x), local(y), weight)
-    parts = [totals if over is None else summed(torch.stack(totals), over).unbind() for over, totals in sums.items()]
-    return tuple(sum(each[1:], each[0]) for each in zip(*parts, strict=True))
+def products(a: Leaves, b: Leaves, weights: Sequence[float] | None = None) -> Leaves:
+    """⟨a, Sa⟩, ⟨a, Sb⟩ and ⟨b, Sb⟩ in float64, with S a weight for each leaf, by one pass over a and b."""
+    return _sums(lambda p, q: (torch.dot(p, p), torch.dot(p, q), torch.dot(q, q)), a, b, weights)
 
 
 def number(value: float, beside: Tensor) -> Tensor:
@@ -50,13 +41,23 @@ def number(value: float, beside: Tensor) -> Tensor:
     return local(beside).new_full((), value, dtype=torch.float64)
 
 
-def _add_products(total: Tensor, x: Tensor, y: Tensor, weight: float) -> Tensor:
-    """total + weight ⟨x, y⟩."""
-    if weight != 1.0:
-        return total + weight * _add_products(number(0, x), x, y, 1.0)
-    for p, q in zip(_blocks(x), _blocks(y), strict=True):
-        total = total + torch.dot(p.double(), q.double())
-    return total
+def _sums(
+    of: Callable[[Tensor, Tensor], Leaves], a: Leaves, b: Leaves, weights: Sequence[float] | None = None
+) -> Leaves:
+    """Numbers of each block of the leaves in float64, summed; what is sharded is summed by one message for all."""
+    if not a:
+        zero = torch.zeros(1, dtype=torch.float64)
+        return tuple(x - x for x in of(zero, zero))
+    sums: dict[Any, Leaves] = {}
+    for x, y, weight in zip(a, b, weights or (1.0,) * len(a), strict=True):
+        over = layout(x)
+        for p, q in zip(_blocks(local(x)), _blocks(local(y)), strict=True):
+            found = of(p.double(), q.double())
+            if weight != 1.0:
+                found = tuple(weight * each for each in found)
+            sums[over] = add(sums[over], found) if over in sums else found
+    parts = [each if over is None else summed(torch.stack(each), over).unbind() for over, each in sums.items()]
+    return tuple(sum(each[1:], each[0]) for each in zip(*parts, strict=True))
 
 
 def sub(a: Leaves, b: Leaves) -> Leaves:
@@ -71,12 +72,23 @@ def add(a: Leaves, b: Leaves) -> Leaves:
 
 def scale(alpha: float | Tensor, a: Leaves) -> Leaves:
     """α a, formed in float64 and cast back, since α and a may be of very different size."""
-    return tuple(_in_float64(lambda x: alpha * x, x) for x in a)
+    if not a:
+        return ()
+    factor = _factor(alpha, a[0])
+    return tuple(_in_float64(lambda p: factor * p, x) for x in a)
 
 
 def axpy(alpha: float | Tensor, x: Leaves, y: Leaves) -> Leaves:
     """α x + y, formed in float64 and cast back to the dtype of y."""
-    return tuple(_in_float64(lambda p, q: alpha * p + q, p, q) for p, q in zip(x, y, strict=True))
+    if not y:
+        return ()
+    factor = _factor(alpha, y[0])
+    return tuple(_in_float64(lambda p, q: torch.addcmul(q, p, factor), p, q) for p, q in zip(x, y, strict=True))
+
+
+def _factor(alpha: float | Tensor, beside: Tensor) -> Tensor:
+    """α as a tensor of one entry: unlike a number or a 0-d tensor it raises its partners to float64."""
+    return (alpha.double() if isinstance(alpha, Tensor) else number(alpha, beside)).reshape(1)
 
 
 def clone(a: Leaves) -> Leaves:
@@ -95,16 +107,13 @@ def _blocks(x: Tensor) -> Iterator[Tensor]:
 
 
 def _in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
-    """op on the leaves as if they were float64, in the dtype of the last; by blocks where they are large."""
-    pattern = leaves[-1]
-    return sharded_like(_locally_in_float64(op, *map(local, leaves)), pattern)
-
-
-def _locally_in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
-    last = leaves[-1]
+    """op on the entries of the leaves, which gives float64, in the dtype of the last; by blocks where they are many."""
+    parts = tuple(map(local, leaves))
+    last = parts[-1]
     if last.numel() <= BLOCK:
-        return op(*(x.double() for x in leaves)).to(last.dtype)
-    out = torch.empty_like(last, memory_format=torch.contiguous_format)
-    for target, *parts in zip(_blocks(out), *(_blocks(x) for x in leaves), strict=True):
-        target.copy_(op(*(x.double() for x in parts)))
-    return out
+        out = op(*(x.reshape(-1) for x in parts)).to(last.dtype).reshape(last.shape)
+    else:
+        out = torch.empty_like(last, memory_format=torch.contiguous_format)
+        for target, *blocks in zip(_blocks(out), *map(_blocks, parts), strict=True):
+            target.copy_(op(*blocks))
+    return sharded_like(out, leaves[-1])
