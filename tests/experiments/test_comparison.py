@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from browser import look_at, needs_browser
 
 from bome.cli.main import execute
-from bome.experiments import comparison, comparison_report
+from bome.experiments import comparison, comparison_report, learning, page
 from bome.experiments.comparison import Comparison, Entry, compare, steps_for, units, uses_t
 from bome.experiments.hyperclean import HYPERCLEAN, PROTOCOLS
 from bome.experiments.learning import METHODS, search_note
@@ -136,8 +137,8 @@ def test_the_smoke_preset_leaves_numbers_figures_and_a_page(
     told = json.loads((folder / "findings.json").read_text())
     assert told["notes"][0] == search_note(EXPERIMENTS[name].protocols["smoke"])
     assert all(claim["holds"] is None for claim in told["claims"])  # a few steps decide nothing
-    page = (folder / "report.html").read_text()
-    assert page.count("<figure") == sum(len(section["figures"]) for section in told["sections"])
+    text = (folder / "report.html").read_text()
+    assert text.count("<figure") == sum(len(section["figures"]) for section in told["sections"])
     before = {path: path.stat().st_mtime_ns for path in (folder / "parts").rglob("*.json")}
     assert execute(command) == 0  # nothing is run again
     assert {path: path.stat().st_mtime_ns for path in (folder / "parts").rglob("*.json")} == before
@@ -186,3 +187,40 @@ def test_the_best_step_size_of_each_t_runs_at_full_length_and_one_that_holds_up_
     found = comparison._winner("hyperclean-digits", "bome", _choices(searched), SMOKE, tmp_path)
     assert (found["inner_steps"], found["outer_lr"]) == chosen
     assert len(seen) == tried
+
+
+def _found() -> Comparison:
+    """A comparison with something of every kind."""
+    numbers = {"test_accuracy": 90.0, "test_loss": 0.3, "val2_loss": 0.4, "f1": 93.0, "precision": 92.0, "recall": 94.0}
+
+    def entry(method: str, shift: float, searched: bool) -> Entry:
+        outcomes = []
+        for seed in range(2):
+            last = {name: value + shift + 0.1 * seed for name, value in numbers.items()}
+            resolved = {"test_accuracy": 90.5 + shift}
+            outcomes.append(replace(_outcome(method, 10.0, seed=seed, **last), resolved=resolved))
+        tried = tuple(_outcome(method, lr, val2_loss=1 / lr) for lr in (1.0, 10.0)) if searched else ()
+        return Entry(method, dict(outcomes[0].job.values), tuple(outcomes), 3.0, 0.1, tried)
+
+    return Comparison(
+        "hyperclean-digits",
+        {name: [numbers, numbers] for name in (*HYPERCLEAN.lines, "known noise")},
+        tuple(entry(method, -0.1 * i, True) for i, method in enumerate(METHODS)),
+        tuple(entry("bome", 0.1, False) for _ in SMOKE.extra),
+        {each.name: {label: entry(each.method, 0.0, False) for label in each.varied} for each in SMOKE.ablations},
+    )
+
+
+@needs_browser
+def test_the_page_of_a_comparison_opens_in_a_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "compare", lambda *_: (_found(),))
+    page.prepare(tmp_path, HYPERCLEAN.name, "smoke")
+    findings = HYPERCLEAN.carry_out("smoke", tmp_path, lambda what, done, total: None)
+    written = page.write(tmp_path, findings)
+    for width in (400, 1200):
+        seen = look_at(written, tmp_path / "profile", width)
+        assert seen.title == "Data hyper-cleaning"
+        assert len(seen.images) == sum(len(section.figures) for section in findings.sections) > 5
+        assert all(seen.images)
+        assert seen.messages == []
+        assert seen.overflow == 0

@@ -1,59 +1,17 @@
 """The page: self-contained, escaped, complete."""
 
 import json
-import re
 import shutil
-import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import look_at, needs_browser
+from pages import PAYLOADS, Parsed, check_safe
 
 from bome import rundir
 from bome.errors import ProblemError, StorageError
 from bome.reports import write_report
-
-PAYLOADS = [
-    "<script>alert(1)</script>",
-    "</script><script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "javascript:alert(1)",
-    '"><svg onload=alert(1)>',
-    "' onmouseover='alert(1)",
-    "<iframe src=https://example.org>",
-    "{{ 7 * 7 }}",
-    "{% raw %}",
-    "</title><h1>x",
-    "<!-- x",
-    "<style>*{display:none}</style>",
-    "&lt;b&gt;",
-    "$\\frac{$",
-    "_hidden",
-    "\x1b[31m",
-    "a\nb",
-    "<link rel=stylesheet href=//example.org/x.css>",
-    "]]><b>",
-    "<base href=//example.org>",
-    "\u202egnp.exe",
-    "\U0001f600",
-]
-
-
-class Page(HTMLParser):
-    """All elements of a page with their attributes, and its text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 @pytest.fixture(scope="module")
@@ -84,26 +42,6 @@ def few_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "FIGURES", (figures.outer_loss,))
 
 
-def check_safe(text: str) -> Page:
-    """A page that shows what it is given as text and loads nothing."""
-    page = Page(text)
-    known = {
-        "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "div", "table", "tr", "th", "td",
-        "figure", "img", "figcaption", "b", "pre", "details", "summary", "footer",
-    }  # fmt: skip
-    allowed = {"lang", "charset", "http-equiv", "content", "name", "class", "scope", "src", "alt"}
-    assert {tag for tag, _ in page.elements} <= known
-    assert {name for _, attributes in page.elements for name in attributes} <= allowed
-    assert sum(tag == "style" for tag, _ in page.elements) == 1
-    images = [attributes["src"] or "" for tag, attributes in page.elements if tag == "img"]
-    assert all(re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", source) for source in images)
-    assert not re.search(r"url\s*\(|@import|<script|<link", text)
-    policies = [a["content"] or "" for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
-    assert len(policies) == 1
-    assert policies[0].startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
-    return page
-
-
 def test_the_page_is_self_contained_and_complete(run: Path) -> None:
     text = write_report(run).read_text()
     page = check_safe(text)
@@ -119,7 +57,7 @@ def test_the_page_is_self_contained_and_complete(run: Path) -> None:
         "cos(∇f, ∇q̂)",
     ):
         assert words in page.words
-    assert sum(tag == "img" for tag, _ in page.elements) == 6
+    assert page.count("img") == 6
     assert {path.stem for path in (run / "figures").iterdir()} == {
         "path", "outer_loss", "gap", "distance", "multiplier", "stationarity",
     }  # fmt: skip
@@ -171,18 +109,18 @@ def test_a_collection_does_not_lead_out_of_its_folder(tmp_path: Path, name: Any)
 
 def test_a_run_that_has_not_ended_has_a_page(run: Path) -> None:
     (run / "summary.json").unlink()
-    assert "This run has not ended; 9 rows are logged so far." in Page(write_report(run).read_text()).words
+    assert "This run has not ended; 9 rows are logged so far." in Parsed(write_report(run).read_text()).words
 
 
 def test_a_run_without_any_row_has_a_page_without_figures(run: Path) -> None:
     (run / "summary.json").unlink()
     (run / "metrics.jsonl").unlink()
-    assert not any(tag == "img" for tag, _ in Page(write_report(run).read_text()).elements)
+    assert Parsed(write_report(run).read_text()).count("img") == 0
 
 
 def test_a_diverged_run_has_a_page(run: Path) -> None:
     change(run / "summary.json", status="diverged", reason="step 3: f is not finite", certificate=None, f=None)
-    words = Page(write_report(run).read_text()).words
+    words = Parsed(write_report(run).read_text()).words
     assert "This run diverged: step 3: f is not finite." in words
 
 
@@ -202,15 +140,27 @@ def test_a_damaged_line_in_the_middle_is_refused(run: Path) -> None:
         write_report(run)
 
 
-def test_a_page_opens_in_a_browser(run: Path, tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no headless browser")
-    page, picture = write_report(run), tmp_path / "page.png"
-    options = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path / 'profile'}",
-    ]  # fmt: skip
-    command = [browser, *options, "--window-size=400,900", f"--screenshot={picture}", page.as_uri()]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    assert picture.read_bytes().startswith(b"\x89PNG")
+@needs_browser
+@pytest.mark.parametrize("width", [400, 1200])
+def test_a_page_opens_in_a_browser(run: Path, tmp_path: Path, width: int) -> None:
+    seen = look_at(write_report(run), tmp_path / "profile", width)
+    assert seen.images == [True] * 6
+    assert seen.messages == []
+    assert seen.overflow == 0
+    assert seen.picture.startswith(b"\x89PNG")
+
+
+@needs_browser
+def test_the_browser_tells_of_what_a_page_must_not_do(tmp_path: Path) -> None:
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    page = tmp_path / "page.html"
+    page.write_text(
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><title>as written</title>'
+        '<script>document.title = "run"</script><img src="data:image/png;base64,AAAA" alt="">'
+        '<p style="width: 5000px">wide</p>'
+    )
+    seen = look_at(page, tmp_path / "profile")
+    assert seen.title == "as written"
+    assert seen.images == [False]
+    assert any("Executing inline script" in message for message in seen.messages)
+    assert seen.overflow > 3000
