@@ -39,7 +39,8 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Repeat an experiment of the paper: figures, and each claim beside what is found. Goes on where it was stopped."""
-    from bome.experiments import EXPERIMENTS, page
+    from bome.experiments import page
+    from bome.experiments.catalogue import EXPERIMENTS
     from bome.experiments.overview import INDEX, write_overview
 
     if experiment not in (*EXPERIMENTS, ALL):

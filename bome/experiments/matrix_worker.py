@@ -20,7 +20,8 @@ from bome.experiments.matrix_cells import CELLS, METHODS, outcome
 from bome.experiments.matrix_measures import memory, of_one_process, of_two_ranks
 
 
-def _cells(rank: int, world: int) -> dict[str, Any]:
+def cells(rank: int, world: int) -> dict[str, Any]:
+    """What so many ranks find, each of which calls this."""
     measured = {1: of_one_process, 2: of_two_ranks}.get(world, dict)()
     found = [
         asdict(outcome(name, method, rank)) for name, cell in CELLS.items() if cell.ranks == world for method in METHODS
@@ -35,7 +36,7 @@ def main(what: str, out: Path) -> None:
     if world > 1:
         dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     rank = dist.get_rank() if world > 1 else 0
-    found = _cells(rank, world) if what == "cells" else memory(world)
+    found = cells(rank, world) if what == "cells" else memory(world)
     if rank == 0:
         write_atomic(out, json.dumps(found))
     if world > 1:

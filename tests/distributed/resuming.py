@@ -1,15 +1,16 @@
-"""Runs that are saved, killed and continued: `torchrun resuming.py whole|killed FOLDER OUT.json`."""
+"""Runs that are saved, killed and continued; as a script, under torchrun, the one that is killed."""
 
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -19,6 +20,7 @@ from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import StepLR
 
 from bome import BOME, Data, GradientDescent, MaxSteps, Minibatches, Problem, run
+from bome.data.streams import Constant
 from bome.distributed import whole
 from bome.errors import RankError
 from bome.experiments import matrix_models as models
@@ -26,7 +28,7 @@ from bome.experiments.matrix_cells import sharded
 from bome.loop import Record
 from bome.stopping import Progress
 
-STEPS, HALF, SAVED, KILLED_AT = 12, 6, 3, 7
+STEPS, HALF, SAVED, KILLED_AT = 8, 4, 2, 5
 WRAP: dict[str, Callable[[nn.Module], nn.Module]] = {
     "one": lambda net: net,
     "ddp": lambda net: DistributedDataParallel(net),
@@ -44,43 +46,102 @@ def target(v: Tensor, net: nn.Module, batch: Any) -> Tensor:
     return models.outer(v, net, models.Batch(*batch.data))
 
 
+class Trained(NamedTuple):
+    """v and θ, whole, at the end of a run."""
+
+    v: Tensor
+    theta: tuple[Tensor, ...]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(b"".join(x.contiguous().numpy().tobytes() for x in (self.v, *self.theta))).hexdigest()
+
+    @property
+    def entries(self) -> list[float]:
+        found: list[float] = torch.cat([x.reshape(-1) for x in (self.v, *self.theta)]).tolist()
+        return found
+
+
+def place(kind: str) -> tuple[int, int]:
+    """The number of this rank and how many there are."""
+    return (0, 1) if kind == "one" else (dist.get_rank(), dist.get_world_size())
+
+
 def go(kind: str, folder: Path, steps: int, watch: Callable[[Progress], None] | None = None) -> str:
-    """Go on to so many steps; the digest of v and θ."""
-    rank, world = (dist.get_rank(), dist.get_world_size()) if kind != "one" else (0, 1)
+    """Go on to so many steps on minibatches, with dropout; the digest of v and θ."""
+    rank, world = place(kind)
     torch.manual_seed(100 + rank)
     inner, outer = (models.share(models.samples(n, seed), rank, world) for n, seed in ((24, 1), (16, 2)))
+    data = Data(Minibatches(inner, 4, seed=rank), Minibatches(outer, 4, seed=rank))
+    return trained(kind, folder, steps, lambda v, net: Problem(target, noisy, v, net), data, watch).digest
+
+
+def smooth(kind: str, folder: Path, steps: int) -> Trained:
+    """Go on to so many steps on all samples, without dropout: the same whatever the number of ranks."""
+    rank, world = place(kind)
+    inner, outer = (models.share(models.samples(n, seed), rank, world) for n, seed in ((24, 1), (16, 2)))
+    data = Data(Constant(inner), Constant(outer))
+    return trained(kind, folder, steps, lambda v, net: Problem(models.outer, models.inner, v, net), data)
+
+
+def trained(
+    kind: str,
+    folder: Path,
+    steps: int,
+    problem: Callable[[Tensor, nn.Module], Problem],
+    data: Data,
+    watch: Callable[[Progress], None] | None = None,
+) -> Trained:
     v = torch.zeros(models.SOURCES)
     with torch.random.fork_rng():
         net = WRAP[kind](models.residual())
     opt = Adam(net.parameters(), 0.01)
     result = run(
-        Problem(target, noisy, v, net),
-        BOME(GradientDescent(0.05, 3)),
+        problem(v, net),
+        BOME(GradientDescent(0.05, 2)),
         outer_opt=SGD([v], 0.5, momentum=0.9),
         inner_opt=opt,
-        data=Data(Minibatches(inner, 4, seed=rank), Minibatches(outer, 4, seed=rank)),
+        data=data,
         stop=MaxSteps(steps),
-        schedulers=[StepLR(opt, 4, 0.5)],
+        schedulers=[StepLR(opt, 3, 0.5)],
         record=Record(folder, save_every=SAVED, resume=True),
         progress=watch,
     )
     assert result.steps == steps
-    return digest(v, net)
+    return Trained(v.detach(), tuple(whole(p) for p in net.parameters()))
 
 
-def digest(v: Tensor, net: nn.Module) -> str:
-    leaves = (v, *(whole(p) for p in net.parameters()))
-    return hashlib.sha256(b"".join(x.detach().contiguous().numpy().tobytes() for x in leaves)).hexdigest()
-
-
-def whole_runs(folder: Path) -> dict[str, dict[str, str]]:
+def whole_runs(folder: Path) -> dict[str, Any]:
     """Straight, in two parts, and from what one process has saved."""
     return {
         kind: {
             "straight": go(kind, folder / f"{kind}-straight", STEPS),
-            "half": go(kind, folder / f"{kind}-half", HALF),
-            "continued": go(kind, folder / f"{kind}-half", STEPS),
+            "continued": continued(kind, folder),
             "from one": go(kind, folder / f"one-for-{kind}", HALF),
+            "smooth half": smooth(kind, folder / f"{kind}-smooth", HALF).digest,
+        }
+        for kind in ("ddp", "fsdp")
+    }
+
+
+def continued(kind: str, folder: Path) -> str:
+    """Go on from the checkpoint in the middle of the straight run."""
+    place = folder / f"{kind}-continued"
+    if dist.get_rank() == 0:
+        shutil.copytree(folder / f"{kind}-straight", place)
+        for path in (place / "checkpoints").iterdir():
+            if path.name > f"step_{HALF:08d}":
+                shutil.rmtree(path)
+    dist.barrier()
+    return go(kind, place, STEPS)
+
+
+def wider_runs(folder: Path) -> dict[str, Any]:
+    """What two ranks have saved, as more of them read it and continue it."""
+    return {
+        kind: {
+            "read": smooth(kind, folder / f"{kind}-smooth", HALF).digest,
+            "continued": smooth(kind, folder / f"{kind}-smooth", STEPS).entries,
         }
         for kind in ("ddp", "fsdp")
     }
@@ -105,8 +166,8 @@ def killed_run(folder: Path) -> str:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
-    told = {"whole": whole_runs, "killed": killed_run}[sys.argv[1]](Path(sys.argv[2]))
+    told = killed_run(Path(sys.argv[1]))
     if dist.get_rank() == 0:
-        Path(sys.argv[3]).write_text(json.dumps(told))
+        Path(sys.argv[2]).write_text(json.dumps(told))
     dist.barrier()
     dist.destroy_process_group()

@@ -1,80 +1,59 @@
 """Ranks save one checkpoint together, any number of ranks continues it, and a killed rank is named."""
 
-import fcntl
 import json
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import resuming
+import started
 
 from bome.checkpoint import load_latest
-from bome.experiments.matrix_launch import environment, torchrun
-
-Folder = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
-def folder_of(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Folder:
-    """The folder of a script of `resuming`, which is run once for all tests; its output is in `log`."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base if worker_id == "master" else base.parent) / "resuming"
-    shared.mkdir(exist_ok=True)
-
-    def of(what: str) -> Path:
-        folder = shared / what
-        with (shared / f"{what}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.exists():
-                folder.mkdir()
-                for kind in ("ddp", "fsdp"):
-                    (folder / f"one-for-{kind}.digest").write_text(
-                        resuming.go("one", folder / f"one-for-{kind}", resuming.HALF)
-                    )
-                script = [str(Path(resuming.__file__)), what, str(folder), str(folder / "out.json")]
-                command = torchrun(2, *script, restarts=1 if what == "killed" else 0)
-                done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=400)
-                (folder / "log").write_text(done.stdout + done.stderr)
-                assert done.returncode == 0, (folder / "log").read_text()[-3000:]
-        return folder
-
-    return of
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return started.fast(tmp_path_factory)
 
 
-def told(folder: Path, kind: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads((folder / "out.json").read_text())[kind]
+@pytest.fixture(scope="session")
+def saves(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((started.saves(tmp_path_factory) / "saves.json").read_text())
     return found
 
 
+def told(folder: Path, what: str) -> Any:
+    return json.loads((folder / f"{what}.json").read_text())
+
+
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_as_many_ranks_continue_bit_for_bit(kind: str, folder_of: Folder) -> None:
-    found = told(folder_of("whole"), kind)
+def test_as_many_ranks_continue_bit_for_bit(kind: str, folder: Path) -> None:
+    found = told(folder, "whole")[kind]
     assert found["continued"] == found["straight"]
-    assert found["half"] != found["straight"]
+    last = json.loads((folder / f"{kind}-continued" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["n_g"] == resuming.STEPS * 3  # T + 1 a step, also of those before it was continued
+    assert found["continued"] != found["from one"]
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_one_process_reads_what_two_ranks_have_saved(kind: str, folder_of: Folder, tmp_path: Path) -> None:
-    folder = folder_of("whole")
+def test_one_process_reads_what_two_ranks_have_saved(kind: str, folder: Path, tmp_path: Path) -> None:
     newest = load_latest(folder / f"{kind}-straight" / "checkpoints")
     assert newest is not None
     assert newest.ranks == 2
     shutil.copytree(folder / f"{kind}-straight", tmp_path / "copy")
-    assert resuming.go("one", tmp_path / "copy", resuming.STEPS) == told(folder, kind)["straight"]
-    assert resuming.go("one", tmp_path / "copy", resuming.STEPS + 1) != told(folder, kind)["straight"]
+    assert resuming.go("one", tmp_path / "copy", resuming.STEPS) == told(folder, "whole")[kind]["straight"]
+    assert resuming.go("one", tmp_path / "copy", resuming.STEPS + 1) != told(folder, "whole")[kind]["straight"]
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_two_ranks_read_what_one_process_has_saved(kind: str, folder_of: Folder) -> None:
-    folder = folder_of("whole")
-    assert told(folder, kind)["from one"] == (folder / f"one-for-{kind}.digest").read_text()
+def test_two_ranks_read_what_one_process_has_saved(kind: str, folder: Path) -> None:
+    assert told(folder, "whole")[kind]["from one"] == (folder / f"one-for-{kind}.digest").read_text()
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_a_damaged_file_of_a_rank_is_passed_over(kind: str, folder_of: Folder, tmp_path: Path) -> None:
-    shutil.copytree(folder_of("whole") / f"{kind}-straight" / "checkpoints", tmp_path / "copy")
+def test_a_damaged_file_of_a_rank_is_passed_over(kind: str, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / f"{kind}-straight" / "checkpoints", tmp_path / "copy")
     newest = load_latest(tmp_path / "copy")
     assert newest is not None
     victim = newest.path / "tensors.safetensors"
@@ -87,17 +66,57 @@ def test_a_damaged_file_of_a_rank_is_passed_over(kind: str, folder_of: Folder, t
     assert older.step < newest.step
 
 
-def test_a_killed_ddp_rank_is_named_with_the_step_within_15_seconds(folder_of: Folder) -> None:
-    folder = folder_of("killed")
-    assert f"step {resuming.KILLED_AT - 1}: rank 1 is gone" in (folder / "log").read_text()
-    assert float((folder / "ended").read_text()) - float((folder / "killed").read_text()) <= 15
+def test_a_killed_ddp_rank_is_named_with_the_step_within_15_seconds(folder: Path) -> None:
+    assert f"step {resuming.KILLED_AT - 1}: rank 1 is gone" in (folder / "killed.log").read_text()
+    assert float((folder / "killed" / "ended").read_text()) - float((folder / "killed" / "killed").read_text()) <= 15
 
 
-def test_a_restarted_ddp_group_ends_bit_for_bit_where_an_undisturbed_one_does(folder_of: Folder) -> None:
-    undisturbed = told(folder_of("whole"), "ddp")["straight"]
-    assert json.loads((folder_of("killed") / "out.json").read_text()) == undisturbed
+def test_a_restarted_ddp_group_ends_bit_for_bit_where_an_undisturbed_one_does(folder: Path) -> None:
+    assert told(folder, "killed") == told(folder, "whole")["ddp"]["straight"]
 
 
-def test_the_first_rank_alone_writes_the_history_of_ddp_ranks(folder_of: Folder) -> None:
-    lines = (folder_of("whole") / "ddp-straight" / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [0, 10, resuming.STEPS]
+def test_the_first_rank_alone_writes_the_history_of_ddp_ranks(folder: Path) -> None:
+    lines = (folder / "ddp-straight" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [0, resuming.STEPS]
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_four_ranks_read_bit_for_bit_what_two_have_saved(kind: str, folder: Path) -> None:
+    assert told(folder, "wider")[kind]["read"] == told(folder, "whole")[kind]["smooth half"]
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_a_run_of_two_ddp_or_fsdp_ranks_that_four_continue_ends_where_that_of_one_process_does(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
+    """On the same samples: v, θ, the state of the optimisers and schedules all go on."""
+    one = resuming.smooth("one", tmp_path / "run", resuming.STEPS)
+    half = resuming.smooth("one", tmp_path / "half", resuming.HALF)
+    found = told(folder, "wider")[kind]["continued"]
+    assert found == pytest.approx(one.entries, abs=1e-5)
+    assert found != pytest.approx(half.entries, abs=1e-2)
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_of_a_save_of_two_ranks_leaves_one_of_the_two_checkpoints(
+    saves: list[dict[str, Any]],
+) -> None:
+    def state(version: int) -> list[Any]:
+        shared = [[[float(version)] * 3] * 4, [float(version)] * 3, version]
+        return [[*shared, [10.0 * rank + version] * 2] for rank in (0, 1)]
+
+    for save in saves:
+        lived = save["codes"] == [0, 0]
+        assert save["read"] in ([state(2)] if lived else [state(1), state(2)]), save
+        assert save["next"] == state(3), save
+    for victim, fewest in ((0, 15), (1, 4)):  # calls of the operating system
+        killed = [save for save in saves if save["victim"] == victim and save["codes"] != [0, 0]]
+        assert len(killed) >= 2 * fewest
+        assert all(save["codes"][victim] == -9 for save in killed)
+        assert any(save["read"] == state(1) for save in killed)
+    assert any(save["read"] == state(2) for save in saves if save["codes"][0] == -9)
+
+
+@pytest.mark.slow
+def test_the_next_save_of_two_ranks_removes_what_a_killed_one_has_left(saves: list[dict[str, Any]]) -> None:
+    assert all(name.removeprefix("step_").isdigit() for save in saves for name in save["names"])

@@ -16,8 +16,9 @@ import torch
 from bome import checkpoint
 from bome.cli.main import execute
 from bome.errors import ProblemError
-from bome.experiments import EXPERIMENTS, continual, page
+from bome.experiments import continual, page
 from bome.experiments.base import Claim
+from bome.experiments.catalogue import EXPERIMENTS
 from bome.experiments.continual import Candidate, Protocol, carry_out, choose, one_part, place
 from bome.experiments.continual_claims import PAPER, claims, rows_of
 from bome.experiments.continual_figures import sections

@@ -25,7 +25,7 @@ class Fake:
 def test_all_experiments_have_a_page_over_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bome.experiments.EXPERIMENTS", {"a": Fake("a"), "b": Fake("b")})
+    monkeypatch.setattr("bome.experiments.catalogue.EXPERIMENTS", {"a": Fake("a"), "b": Fake("b")})
     assert execute(["reproduce", "all", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     assert "all reports:" in capsys.readouterr().out
     text = (tmp_path / "index.html").read_text()
@@ -40,7 +40,7 @@ def test_all_experiments_have_a_page_over_them(
 def test_without_a_folder_the_page_links_to_where_the_experiments_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bome.experiments.EXPERIMENTS", {"a": Fake("a")})
+    monkeypatch.setattr("bome.experiments.catalogue.EXPERIMENTS", {"a": Fake("a")})
     monkeypatch.chdir(tmp_path)
     assert execute(["reproduce", "all", "--preset", "smoke", "--quiet"]) == 0
     index = tmp_path / "runs" / "reproduce-all-smoke" / "index.html"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from bome.experiments import EXPERIMENTS, toys_claims
+from bome.experiments import toys_claims
+from bome.experiments.catalogue import EXPERIMENTS
 from bome.experiments.toys_trials import COMPARED, GRID, trials
 from bome.experiments.trials import PARTS, Trial, carry_out, make_method, perform, units
 from bome.inner import GradientDescent
