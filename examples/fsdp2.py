@@ -1,52 +1,59 @@
-"""A model sharded by FSDP2: `torchrun --nproc-per-node 2 examples/fsdp2.py`. The lines of the step are the same."""
+"""A model sharded by FSDP2: `torchrun --nproc-per-node 2 examples/fsdp2.py`, by `bome.run` as in one process.
+
+With CHECKPOINTS=runs/sharded and `torchrun --max-restarts 3` killed ranks start again and continue to the same
+bits; docs/ranks.md says more.
+"""
 
 import os
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
-from torch.nn.functional import cross_entropy
 
 import bome
+from bome.loop import Record
 
-if "RANK" in os.environ:  # under torchrun
+if "RANK" in os.environ:
     dist.init_process_group("gloo")
-else:
+else:  # not under torchrun
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
-rank, world = dist.get_rank(), dist.get_world_size()
+rank, world, folder = dist.get_rank(), dist.get_world_size(), os.environ.get("CHECKPOINTS")
 
-torch.manual_seed(0)  # all ranks make the same data, and keep their own part
-x, y, group = torch.randn(64, 8), torch.randint(3, (64,)), torch.randint(4, (64,))
-x_val, y_val = torch.randn(32, 8), torch.randint(3, (32,))
-mine = slice(rank, None, world)
+torch.manual_seed(0)
+inputs, truth = torch.randn(96, 8), torch.randn(8, 1)
+outputs, bad = inputs @ truth, torch.arange(96) % 3 == 0  # every third sample comes from a source that is off
+outputs[bad] += torch.randn(32, 1) * 5
+shares = inputs.view(-1, world, 8)[:, rank], outputs.view(-1, world, 1)[:, rank], bad.long().view(-1, world)[:, rank]
+held_out = torch.randn(64, 8)[rank::world]
 
-net, weights = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 3)), torch.zeros(4)
-for layer in (net[0], net[2], net):
-    fully_shard(layer)
-
-
-def inner(weights: Tensor, net: nn.Module, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-    """g: the samples of this rank, weighted by their group; the mean over the ranks is minimised."""
-    x, y, group = batch
-    return (weights.softmax(0)[group] * cross_entropy(net(x), y, reduction="none")).mean()
+net, trust = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 1)), torch.zeros(2)
+for part in (net[0], net[2], net):
+    fully_shard(part)
 
 
-def outer(weights: Tensor, net: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """f: the validation samples of this rank."""
-    x, y = batch
-    return cross_entropy(net(x), y)
+def inner(trust: Tensor, net: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+    """g: squared errors of this rank's samples, each as far as its source is trusted."""
+    x, y, source = batch
+    errors: Tensor = net(x) - y
+    return (trust.softmax(0)[source, None] * errors.square()).mean()
 
 
-stepper = bome.Stepper(
-    bome.Problem(outer, inner, v=weights, theta=net),
+def outer(trust: Tensor, net: nn.Module, x: Tensor) -> Tensor:
+    """f: squared errors of this rank's part of the validation set."""
+    return nn.functional.mse_loss(net(x), x @ truth)
+
+
+result = bome.run(
+    bome.Problem(outer, inner, v=trust, theta=net),
     bome.BOME(bome.GradientDescent(lr=0.1, steps=5)),
-    outer_opt=torch.optim.SGD([weights], lr=10.0),
-    inner_opt=torch.optim.SGD(net.parameters(), lr=0.1),
+    outer_opt=torch.optim.Adam([trust], lr=0.2),
+    inner_opt=torch.optim.Adam(net.parameters(), lr=0.03),
+    data=bome.Data(bome.data.streams.Constant(shares), bome.data.streams.Constant(held_out)),
+    stop=bome.MaxSteps(40),
+    record=Record(Path(folder), save_every=10, resume=True) if folder else None,
 )
-for _ in range(20):
-    info = stepper.step((x[mine], y[mine], group[mine]), (x_val[mine], y_val[mine]))
-
 if rank == 0:
-    print(f"{world} ranks, weights {[round(w, 4) for w in weights.tolist()]}, λ {info.lam:.4f}")
+    print(f"{world} ranks, trust {[round(t, 4) for t in trust.softmax(0).tolist()]}, f {result.f:.4f}")
 dist.destroy_process_group()
