@@ -12,7 +12,7 @@ from bome.experiments.base import Section
 from bome.experiments.comparison_figures import drawing
 from bome.experiments.continual_claims import PAPER
 from bome.experiments.continual_results import Entry, Results, in_words
-from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE
+from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE, heat_maps
 
 SHOWN = ("ctn+bome", "ctn+itd", "er")
 """Whose accuracy matrix is drawn."""
@@ -25,6 +25,7 @@ def sections(results: Results) -> Iterator[Section]:
     task = results.task
     entries = [entry for entry in results.entries if entry.runs.finished]
     told = "; ".join(f"{entry.title} {in_words(entry.runs.mean('acc'))}" for entry in entries)
+    shown = {entry.title: entry.runs.matrix() for entry in entries if entry.title in SHOWN}
     drawings = [
         drawing(
             f"{task}-table",
@@ -33,11 +34,17 @@ def sections(results: Results) -> Iterator[Section]:
             "them. Higher is better for ACC and FT, lower for NBT and FM.",
             beside_paper(results, entries),
         ),
-        drawing(
-            f"{task}-matrix",
-            f"Accuracy on each task as learning goes on, {task}",
-            "Row: after which task; column: on which task. A column that fades downwards is forgetting.",
-            matrices([entry for entry in entries if entry.title in SHOWN]),
+        *(
+            [
+                drawing(
+                    f"{task}-matrix",
+                    f"Accuracy on each task as learning goes on, {task}",
+                    "Row: after which task; column: on which task. A column that fades downwards is forgetting.",
+                    heat_maps(shown),
+                )
+            ]
+            if shown
+            else []
         ),
         drawing(
             f"{task}-accuracy",
@@ -86,26 +93,6 @@ def beside_paper(results: Results, entries: Sequence[Entry]) -> Figure:
             axes.set_xlabel(name)
         panels[0].set_yticks(range(len(entries)), [entry.title for entry in entries])
         panels[0].invert_yaxis()
-    return figure
-
-
-def matrices(entries: Sequence[Entry]) -> Figure:
-    """Heat maps of the accuracies, with one scale of colours."""
-    with mpl.rc_context({**STYLE, "axes.grid": False}):
-        figure = Figure(figsize=(4.4 * max(len(entries), 1) + 0.8, 4.4), layout="constrained")
-        panels = figure.subplots(1, max(len(entries), 1), squeeze=False)[0]
-        found = [entry.runs.matrix() for entry in entries]
-        low = min((float(np.nanmin(a)) for a in found), default=0.0)
-        for axes, entry, a in zip(panels, entries, found, strict=False):
-            image = axes.imshow(a, vmin=low, vmax=100, cmap="viridis")
-            axes.set_title(entry.title, fontsize=11)
-            axes.set_xlabel("accuracy on task")
-            axes.set_ylabel("after task")
-            places = range(0, len(a), max(1, len(a) // 5))
-            axes.set_xticks(places, [str(p + 1) for p in places])
-            axes.set_yticks(places, [str(p + 1) for p in places])
-        if entries:
-            figure.colorbar(image, ax=list(panels), label="test accuracy, %", shrink=0.85)
     return figure
 
 

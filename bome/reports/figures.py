@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from bome.reports.runs import Group
 from bome.reports.scenes import Scene, scene_of
@@ -113,7 +114,45 @@ def stationarity(group: Group) -> Figure | None:
     return _curves(group, "kkt", r"stationarity $\mathcal{K}$", logarithmic=True)
 
 
+def accuracy(group: Group) -> Figure | None:
+    """The test accuracy over the steps, of runs on one task."""
+    if any("matrix" in run.summary for run in group.runs):
+        return None
+    return _curves(group, "test_accuracy", "test accuracy, %")
+
+
+def accuracy_matrix(group: Group) -> Figure | None:
+    """The accuracy on each task after each task, of runs on a stream of tasks."""
+    found = {
+        label: np.array([[np.nan if a is None else a for a in row] for row in run.summary["matrix"]], dtype=float)
+        for run, label in zip(group.runs, group.labels(), strict=True)
+        if run.summary.get("matrix")
+    }
+    return heat_maps(found) if found else None
+
+
+def heat_maps(matrices: Mapping[str, NDArray[np.float64]]) -> Figure:
+    """Accuracies as heat maps with one scale of colours: after which task, and on which."""
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(4.4 * len(matrices) + 0.8, 4.4), layout="constrained")
+        panels = figure.subplots(1, len(matrices), squeeze=False)[0]
+        low = min(float(np.nanmin(a)) for a in matrices.values())
+        for axes, (title, a) in zip(panels, matrices.items(), strict=True):
+            image = axes.imshow(a, vmin=low, vmax=100, cmap="viridis")
+            if len(matrices) > 1:
+                axes.set_title(as_label(title), fontsize=11)
+            axes.set_xlabel("accuracy on task")
+            axes.set_ylabel("after task")
+            for set_ticks, count in ((axes.set_xticks, a.shape[1]), (axes.set_yticks, a.shape[0])):
+                places = range(0, count, max(1, count // 5))
+                set_ticks(places, [str(p + 1) for p in places])
+        figure.colorbar(image, ax=list(panels), label="test accuracy, %", shrink=0.85)
+    return figure
+
+
 _CAPTIONS = {
+    "accuracy": "On test samples, which no choice was made with.",
+    "accuracy_matrix": "Row: after which task; column: on which task. A column that fades downwards is forgetting.",
     "outer_loss": "f, to be made small; dashed: its value at the solution. It may be lower while the gap is not 0.",
     "gap": "q̂: by how much T inner steps can still decrease g. It goes to 0 as θ solves the inner problem.",
     "distance": "How far the iterate is from the known solution.",
@@ -121,7 +160,9 @@ _CAPTIONS = {
     "stationarity": "The estimate of 𝒦, which is 0 where the optimality conditions hold.",
 }
 
-FIGURES: tuple[Callable[[Group], Figure | None], ...] = (path, outer_loss, gap, distance, multiplier, stationarity)
+FIGURES: tuple[Callable[[Group], Figure | None], ...] = (
+    path, accuracy, accuracy_matrix, outer_loss, gap, distance, multiplier, stationarity,
+)  # fmt: skip
 
 
 def _caption(group: Group, name: str) -> str:

@@ -58,20 +58,27 @@ def overview(run: Run) -> list[str]:
 
 
 def results(run: Run) -> list[tuple[str, str]]:
-    """The outcome of one run."""
+    """The outcome of one run, as far as there is one."""
     summary, optimum = run.summary, _part(run.summary, "optimum")
     rows = [
         ("outer loss f", number(summary.get("f"))),
         ("optimal f", number(optimum.get("f"))),
-        ("solution", str(optimum.get("text", "not known"))),
+        ("solution", str(optimum.get("text", "–"))),
         ("distance to it", number(summary.get("distance_to_optimum"))),
         ("gap q̂", number(summary.get("q"))),
+        *((_called(key), number(value)) for key, value in _part(summary, "observed").items()),
+        *((f"{_called(key)}, θ solved afresh", number(value)) for key, value in _part(summary, "resolved").items()),
         ("outer steps", number(summary.get("steps"))),
         ("evaluations (value and gradient)", evaluations(run)),
         ("seconds in steps", number(summary.get("seconds"))),
+        *((f"{key}, picked automatically", number(value)) for key, value in _part(summary, "tuned").items()),
     ]
-    tuned = _part(summary, "tuned")
-    return rows + [(f"{key}, picked automatically", number(value)) for key, value in tuned.items()]
+    return [row for row in rows if row[1] != "–"]
+
+
+def _called(key: str) -> str:
+    """The name of an observed quantity for people: an abbreviation in capitals, words in words."""
+    return key.upper() if len(key) <= 3 else key.replace("_", " ")
 
 
 def status(run: Run) -> str:

@@ -1,14 +1,16 @@
 """The figures, and the landmarks they repeat from the tasks."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from bome import rundir
-from bome.reports import figures
+from bome.reports import figures, tables
 from bome.reports.runs import Group, Run
 from bome.reports.scenes import SCENES, scene_of
 from bome.tasks import TASKS
@@ -100,3 +102,23 @@ def test_the_hull_is_convex() -> None:
 
 def test_the_package_has_its_template() -> None:
     assert (Path(figures.__file__).parent / "page.html").exists()
+
+
+def test_a_run_on_a_stream_of_tasks_shows_its_matrix_and_its_metrics_and_no_empty_rows() -> None:
+    summary = {"status": "finished", "f": None, "matrix": [[60.0, None], [50.0, 70.0]], "observed": {"acc": 60.0}}
+    run = replace(make_run([{"step": 0, "test_accuracy": 60.0}, {"step": 1, "test_accuracy": 60.0}]), summary=summary)
+    assert [drawing.name for drawing in figures.draw(Group((run,)))] == ["accuracy_matrix"]
+    figure = figures.accuracy_matrix(Group((run,)))
+    assert figure is not None
+    (image,) = figure.axes[0].images
+    assert np.ma.filled(np.ma.asarray(image.get_array()), -1).tolist() == [[60.0, -1.0], [50.0, 70.0]]
+    assert ("ACC", "60") in tables.results(run)
+    assert not [value for _, value in tables.results(run) if value == "–"]
+
+
+def test_the_accuracy_of_a_run_is_drawn_over_its_steps() -> None:
+    run = make_run([{"step": 0, "test_accuracy": 60.0}, {"step": 5, "test_accuracy": 80.0}])
+    figure = figures.accuracy(Group((run,)))
+    assert figure is not None
+    (line,) = figure.axes[0].lines
+    assert np.asarray(line.get_xydata()).tolist() == [[0.0, 60.0], [5.0, 80.0]]
