@@ -180,7 +180,7 @@ def difference(some: Mapping[Job, Outcome], others: Mapping[Job, Outcome]) -> fl
     return max(
         abs(float(outcome.last[name]) / float(others[job].last[name]) - 1)
         for job, outcome in some.items()
-        for name in ("f", "val2_loss", "test_loss")
+        for name in ("val2_loss", "test_loss")
     )
 
 

@@ -56,7 +56,7 @@ def joint_and_resolved(found: Comparison, lines: Mapping[str, str]) -> Figure:
     """Test accuracy of the joint iterate and of the inner problem solved afresh, by method."""
     entries = [entry for entry in found.entries if entry.finished]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 0.34 * len(entries) + 2.2), layout="constrained")
+        figure = Figure(figsize=(11.2, 0.32 * len(entries) + 1.8), layout="constrained")
         axes = figure.subplots()
         for resolved, mark, colour, label in (
             (False, "o", BLUE, "joint (v, θ) at the end"),
@@ -77,7 +77,7 @@ def joint_and_resolved(found: Comparison, lines: Mapping[str, str]) -> Figure:
         axes.set_yticks(range(len(entries)), [_titled(entry) for entry in entries])
         axes.invert_yaxis()
         axes.set_xlabel(QUANTITIES["test_accuracy"])
-        figure.legend(loc="outside lower center", ncols=2, fontsize=9)
+        figure.legend(loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 
@@ -93,6 +93,9 @@ def ablation(found: Mapping[str, Entry], quantities: Sequence[str], axis: Axis) 
                 axes.plot(x, y, label=label, color=colour, linestyle=dash)
             axes.set_xlabel(LABELS[axis])
             axes.set_ylabel(QUANTITIES[quantity])
+            if quantity == "f1":  # no sample counts as clean at the start: this one point would flatten all curves
+                later = [y for entry in found.values() for y in entry.curve(quantity, axis)[1][1:]]
+                _frame(axes, later)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
     return figure
@@ -105,7 +108,7 @@ def search(found: Comparison) -> Figure:
     rows = -(-len(entries) // columns)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.0 * columns, 2.3 * rows), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharex=True).flat
+        panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True).flat)
         for axes, entry in zip(panels, entries, strict=False):
             by_t: dict[int, list[tuple[float, float]]] = {}
             for outcome in entry.searched:
@@ -119,8 +122,10 @@ def search(found: Comparison) -> Figure:
             axes.set_title(entry.method, fontsize=10)
             if len(by_t) > 1:
                 axes.legend(fontsize=8)
-        for axes in list(panels):
+        for axes in panels[len(entries) :]:
             axes.set_axis_off()
+        for axes in panels[len(entries) - columns : len(entries)]:
+            axes.tick_params(labelbottom=True)  # the lowest of each column
         figure.supxlabel("step size of v")
         figure.supylabel("loss on validation set 2")
     return figure
@@ -156,9 +161,11 @@ def _sensible_range(axes: Axes, found: Comparison, quantity: str, lines: Mapping
     levels = [found.reference(name, quantity)[0] for name in lines] if quantity != "f1" else []
     ends = sorted(entry.last(quantity)[0] for entry in found.entries if entry.finished)
     levels += ends[len(ends) // 4 :] if quantity != "test_loss" else ends[: -(len(ends) // 4) or None]
-    if quantity == "f1":
-        axes.set_ylim(max(0.0, min(levels) - 5), 100)
-        return
-    low, high = min(levels), max(levels)
-    margin = 0.15 * (high - low) + 1e-9
-    axes.set_ylim(low - margin, high + margin)
+    _frame(axes, levels)
+
+
+def _frame(axes: Axes, levels: Sequence[float]) -> None:
+    """Show these levels, with a margin."""
+    if levels:
+        margin = 0.15 * (max(levels) - min(levels)) + 1e-9
+        axes.set_ylim(min(levels) - margin, max(levels) + margin)

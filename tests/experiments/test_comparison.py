@@ -11,6 +11,7 @@ from browser import look_at, needs_browser
 
 from bome.cli.main import execute
 from bome.experiments import comparison, comparison_report, learning, page
+from bome.experiments import comparison_figures as figures
 from bome.experiments.comparison import Comparison, Entry, compare, steps_for, units, uses_t
 from bome.experiments.hyperclean import HYPERCLEAN, PROTOCOLS
 from bome.experiments.learning import METHODS, search_note
@@ -224,3 +225,21 @@ def test_the_page_of_a_comparison_opens_in_a_browser(tmp_path: Path, monkeypatch
         assert all(seen.images)
         assert seen.messages == []
         assert seen.overflow == 0
+
+
+def test_the_figure_of_the_search_shows_a_panel_for_each_method_and_no_empty_one() -> None:
+    shown = [axes for axes in figures.search(_found()).axes if axes.axison]
+    assert [axes.get_title() for axes in shown] == sorted(METHODS, key=lambda method: (method != "bome", method))
+    assert all(axes.lines for axes in shown)
+
+
+def test_f1_of_an_ablation_is_framed_without_its_start() -> None:
+    def entry(end: float) -> Entry:
+        outcome = _outcome("bome", 1.0, f1=end)
+        rows = [{"step": 0, "f1": 0.0}, {"step": 2, "f1": 80.0}, {"step": 4, "f1": end}]
+        return Entry("bome", {}, (replace(outcome, history=rows),), 3.0)
+
+    (panel,) = figures.ablation({"a": entry(90.0), "b": entry(95.0)}, ("f1",), "step").axes
+    low, high = panel.get_ylim()
+    assert 70 < low < 80
+    assert 95 < high < 100
