@@ -1,6 +1,6 @@
 """The figures of the continual-learning experiment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -97,36 +97,34 @@ def beside_paper(results: Results, entries: Sequence[Entry]) -> Figure:
 
 
 def over_tasks(entries: Sequence[Entry]) -> Figure:
-    """The mean accuracy on the tasks so far, along the stream."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 4.6), layout="constrained")
-        axes = figure.subplots()
-        for i, entry in enumerate(entries):
-            a = entry.runs.matrix()
-            if len(a) > 1:
-                axes.plot(range(1, len(a) + 1), np.nanmean(a, axis=1), label=entry.title, **_style(entry, i))
-            else:
-                axes.axhline(float(a.mean()), color=GREY, linestyle=":", label=entry.title)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("tasks learned")
-        axes.set_ylabel("mean test accuracy on them, %")
-        figure.legend(loc="outside lower center", ncols=3, fontsize=9)
-    return figure
+    """The mean accuracy on the tasks so far, along the stream; a level for a strategy that learns all at once."""
+    means = [np.nanmean(entry.runs.matrix(), axis=1).tolist() for entry in entries]
+    levels = {entry.title: mean[0] for entry, mean in zip(entries, means, strict=True) if len(mean) == 1}
+    return _along_tasks(entries, means, levels, "tasks learned", "mean test accuracy on them, %")
 
 
 def times(entries: Sequence[Entry]) -> Figure:
     """Seconds of each task."""
+    figure = _along_tasks(entries, [entry.runs.seconds() for entry in entries], {}, "task", "seconds")
+    figure.axes[0].set_ylim(bottom=0)
+    return figure
+
+
+def _along_tasks(
+    entries: Sequence[Entry], values: Sequence[Sequence[float]], levels: Mapping[str, float], across: str, up: str
+) -> Figure:
+    """A curve for each entry that has values for several tasks, and a dotted line for each level."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6, 4.6), layout="constrained")
         axes = figure.subplots()
-        for i, entry in enumerate(entries):
-            seconds = entry.runs.seconds()
-            if len(seconds) > 1:
-                axes.plot(range(1, len(seconds) + 1), seconds, label=entry.title, **_style(entry, i))
+        for i, (entry, y) in enumerate(zip(entries, values, strict=True)):
+            if len(y) > 1:
+                axes.plot(range(1, len(y) + 1), y, label=entry.title, **_style(entry, i))
+        for label, level in levels.items():
+            axes.axhline(level, color=GREY, linestyle=":", label=label)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("task")
-        axes.set_ylabel("seconds")
-        axes.set_ylim(bottom=0)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
         figure.legend(loc="outside lower center", ncols=3, fontsize=9)
     return figure
 

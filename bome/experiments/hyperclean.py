@@ -9,7 +9,7 @@ from torch import Tensor
 from bome.experiments.base import Claim, Preset
 from bome.experiments.comparison import Comparison, Numbers, Protocol
 from bome.experiments.comparison_report import accuracy, at_least, first_or_level, near, one_inner_step
-from bome.experiments.learning import METHODS, Ablations, LearningExperiment, settings_in_words
+from bome.experiments.learning import METHODS, Ablations, LearningExperiment, settings_in_words, smoke
 from bome.tasks.hyperclean import (
     EPOCHS,
     PRETRAINING,
@@ -62,18 +62,10 @@ def _further(steps: int) -> dict[str, Mapping[str, Any]]:
     return {name: {**each, "steps": steps} for name, each in FURTHER.items()}
 
 
-SMOKE = Protocol(
-    tasks=("hyperclean-digits",),
-    twin="hyperclean-digits",
-    methods=METHODS,
-    inner_steps=(1,),
-    outer_lrs=(10.0,),
-    search=15,
-    budget=30,
-    most_steps=20,
-    seeds=(1, 2),
+SMOKE = smoke(
+    "hyperclean-digits",
     samples=(1_000, 200),
-    ablations=tuple(each.first(2) for each in ABLATIONS.made((1, 2), 1, 10, 5, 3)),
+    ablations=ABLATIONS.made((1, 2), 1, 10, 5, 3),
     extra=_further(10),
 )
 QUICK = Protocol(

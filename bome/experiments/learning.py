@@ -88,6 +88,26 @@ def settings_in_words(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in values.items())
 
 
+def smoke(
+    task: str, samples: tuple[int, int], ablations: tuple[Ablation, ...], extra: Mapping[str, Mapping[str, Any]]
+) -> Protocol:
+    """Every part of a comparison for a few steps, on a small task."""
+    return Protocol(
+        tasks=(task,),
+        twin=task,
+        methods=METHODS,
+        inner_steps=(1,),
+        outer_lrs=(10.0,),
+        search=15,
+        budget=30,
+        most_steps=20,
+        seeds=(1, 2),
+        samples=samples,
+        ablations=tuple(each.first(2) for each in ablations),
+        extra=extra,
+    )
+
+
 @dataclass(frozen=True)
 class Ablations:
     """What is varied on a task.

@@ -8,7 +8,7 @@ from torch import Tensor
 from bome.experiments.base import Claim, Preset
 from bome.experiments.comparison import Comparison, Numbers, Protocol
 from bome.experiments.comparison_report import accuracy, at_least, first_or_level, near, one_inner_step
-from bome.experiments.learning import METHODS, Ablations, LearningExperiment, settings_in_words
+from bome.experiments.learning import METHODS, Ablations, LearningExperiment, settings_in_words, smoke
 from bome.tasks.regularization import (
     EPOCHS,
     PATIENCE,
@@ -50,18 +50,10 @@ ABLATIONS = Ablations(
     c_z=(1e-6, 1e-4, 0.01),
 )
 
-SMOKE = Protocol(
-    tasks=("regularization-digits",),
-    twin="regularization-digits",
-    methods=METHODS,
-    inner_steps=(1,),
-    outer_lrs=(10.0,),
-    search=15,
-    budget=30,
-    most_steps=20,
-    seeds=(1, 2),
+SMOKE = smoke(
+    "regularization-digits",
     samples=(700, 700),
-    ablations=tuple(each.first(2) for each in replace(ABLATIONS, inner_lr=1.0).made((1, 2), 1, 10, 5, 5)),
+    ablations=replace(ABLATIONS, inner_lr=1.0).made((1, 2), 1, 10, 5, 5),
     extra={"tuned": {**TUNED, "steps": 10}},
 )
 QUICK = Protocol(
