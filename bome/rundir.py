@@ -110,14 +110,17 @@ def configure(made: Plan, *, oracle: OracleName = "auto", log_every: int | None 
 def default_folder(config: Config) -> Path:
     """A readable place under `runs/` that is still free."""
     words = [config.task, *config.method.split(":"), *(f"{key}={value}" for key, value in config.set.items())]
-    name = "-".join([*words, f"seed{config.seed}"])
-    base = Path("runs") / "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in name)[:200]
-    free = base
-    number = 2
-    while free.exists() and any(free.iterdir()):
-        free = base.with_name(f"{base.name}-{number}")
+    return free_place("-".join([*words, f"seed{config.seed}"])[:200])
+
+
+def free_place(name: str, same: Callable[[Path], bool] = lambda place: False) -> Path:
+    """A place under `runs/` of about this name that is still free, or holds the `same` already."""
+    base = Path("runs") / "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in name)
+    place, number = base, 2
+    while place.exists() and (not place.is_dir() or any(place.iterdir())) and not same(place):
+        place = base.with_name(f"{base.name}-{number}")
         number += 1
-    return free
+    return place
 
 
 def prepare(folder: Path, config: Config) -> None:

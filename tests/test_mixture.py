@@ -145,6 +145,16 @@ def test_half_precision_computes_nearly_the_same_loss_and_keeps_the_parameters_a
     assert {p.dtype for p in model.parameters()} == {torch.float32}
 
 
+def test_a_fit_that_was_killed_in_its_first_save_is_warmed_up_again(tmp_path: Path) -> None:
+    """What is left of the save is no checkpoint."""
+    (tmp_path / "checkpoints" / "step_00000001.tmp-4194305").mkdir(parents=True)
+    found = [
+        DataMixture(steps=2, warmup=5, **SMALL).fit(gpt(), sources(), sentences(3), record=record).weights_
+        for record in (None, tmp_path)
+    ]
+    assert found[0] == found[1]
+
+
 def test_other_methods_of_the_library_learn_mixtures_too() -> None:
     method = F2SA(GradientDescent(0.2, 2), lam=1.0, schedule="constant")
     mixture = DataMixture(steps=2, method=method, **SMALL).fit(gpt(), sources(), sentences(3))

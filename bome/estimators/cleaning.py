@@ -201,13 +201,9 @@ def check_folder(folder: Path) -> None:
 
 def default_folder(train: Path, key: str) -> Path:
     """A place under `runs/` that is free, or holds the very same cleaning."""
-    stem = "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in train.stem)[:100]
-    base = Path("runs") / f"clean-{stem}"
-    place, number = base, 2
-    while place.exists() and (not place.is_dir() or any(place.iterdir())) and _digest_of(place) != key:
-        place = base.with_name(f"{base.name}-{number}")
-        number += 1
-    return place
+    from bome.rundir import free_place  # not above: it imports the package itself
+
+    return free_place(f"clean-{train.stem[:100]}", lambda place: _digest_of(place) == key)
 
 
 def finished(folder: Path, key: str) -> dict[str, Any] | None:

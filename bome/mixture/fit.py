@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from bome.data.streams import Data
+from bome.data.streams import Data, Stream
 from bome.errors import ProblemError
 from bome.inner import GradientDescent, check_rate
 from bome.loop import Record, Result, run
@@ -114,30 +114,21 @@ class DataMixture:
             log_every: steps between rows of the history.
         """
         names = self._checked(model, sources)
-        seed = self.seed + 10**6 * _rank()  # each rank draws samples of its own
-        outer = stream(TARGET, target, self.target_batch, self.length, seed + 1)
-        inner = AllSources(
-            {name: stream(name, sources[name], self.batch, self.length, seed + 2 + i) for i, name in enumerate(names)}
-        )
-        device = next(model.parameters()).device
-        free = torch.zeros(len(names), device=device)
-        v = free if self.form == "softmax" else free + 1 / len(names)
-        problem = Problem(self._outer, self._inner, v, model, project_v=simplex() if self.form == "simplex" else None)
+        data = self._data({name: sources[name] for name in names}, target)
+        v = self._start(len(names), next(model.parameters()).device)
         opt = inner_opt if inner_opt is not None else AdamW(trainable(model), self.theta_lr)
-        fresh = record is None or not (record / "checkpoints").exists()
-        if self.warmup and fresh:
-            self._warm_up(model, inner)
-        method = self.method or BOME(GradientDescent(self.inner_lr, self.inner_steps), self.eta, draw="apart")
+        if self.warmup and not _begun(record):
+            self._warm_up(model, data.inner)
 
         def observe(problem: Problem) -> dict[str, float]:
             return dict(zip((f"weight/{name}" for name in names), self._weights(v).tolist(), strict=True))
 
         self.result_ = run(
-            problem,
-            method,
+            Problem(self._outer, self._inner, v, model, project_v=simplex() if self.form == "simplex" else None),
+            self.method or BOME(GradientDescent(self.inner_lr, self.inner_steps), self.eta, draw="apart"),
             outer_opt=Adam([v], self.outer_lr) if self.form == "softmax" else SGD([v], self.outer_lr),
             inner_opt=opt,
-            data=Data(inner, _Padded(outer)),
+            data=data,
             stop=MaxSteps(self.steps),
             oracle=self.oracle,
             observe=observe,
@@ -170,6 +161,21 @@ class DataMixture:
             check_rate(name, getattr(self, name))
         return named(sources)
 
+    def _data(self, sources: Mapping[str, Tokens], target: Tokens) -> Data:
+        """Batches of all sources and of the target; each rank draws its own."""
+        seed = self.seed + 10**6 * _rank()
+        outer = stream(TARGET, target, self.target_batch, self.length, seed + 1)
+        each = {
+            name: stream(name, tokens, self.batch, self.length, seed + 2 + i)
+            for i, (name, tokens) in enumerate(sources.items())
+        }
+        return Data(AllSources(each), _Padded(outer))
+
+    def _start(self, sources: int, device: torch.device) -> Tensor:
+        """v for equal weights."""
+        free = torch.zeros(sources, device=device)
+        return free if self.form == "softmax" else free + 1 / sources
+
     def _weights(self, v: Tensor) -> Tensor:
         return v.detach().softmax(0) if self.form == "softmax" else v.detach()
 
@@ -189,7 +195,7 @@ class DataMixture:
         with _computing(self.autocast, tokens.device):
             return sequence_losses(model, tokens)
 
-    def _warm_up(self, model: nn.Module, sources: AllSources) -> None:
+    def _warm_up(self, model: nn.Module, sources: Stream) -> None:
         """Train with equal weights."""
         opt = AdamW(trainable(model), self.warmup_lr)
         for _ in range(self.warmup):
@@ -215,6 +221,11 @@ def sequence_losses(model: nn.Module, tokens: Tensor) -> Tensor:
         )
     each = cross_entropy(logits.float().transpose(1, 2), wanted, ignore_index=IGNORED, reduction="none")
     return each.sum(1) / (wanted != IGNORED).sum(1)
+
+
+def _begun(record: Path | None) -> bool:
+    """Whether there is a checkpoint to continue from."""
+    return record is not None and any("." not in path.name for path in (record / "checkpoints").glob("step_*"))
 
 
 def _rank() -> int:

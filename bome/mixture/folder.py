@@ -27,7 +27,7 @@ from bome.mixture import page
 from bome.mixture.fit import DataMixture, sequence_losses
 from bome.mixture.gpt import GPT, bytes_of
 from bome.mixture.sources import Text
-from bome.rundir import FIGURES, REPORT, SUMMARY, plain
+from bome.rundir import FIGURES, REPORT, SUMMARY, free_place, plain
 from bome.stopping import Progress
 
 MIX, WEIGHTS, MODEL, FIT = "mix.json", "weights.json", "model.safetensors", "fit"
@@ -144,13 +144,7 @@ def _tokens(path: Path, fewest: int) -> Tensor:
 
 def default_folder(target: Path, key: str) -> Path:
     """A place under `runs/` that is free, or holds the very same mixture."""
-    stem = "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in target.stem)[:100]
-    base = Path("runs") / f"mix-{stem}"
-    place, number = base, 2
-    while place.exists() and (not place.is_dir() or any(place.iterdir())) and _digest_of(place) != key:
-        place = base.with_name(f"{base.name}-{number}")
-        number += 1
-    return place
+    return free_place(f"mix-{target.stem[:100]}", lambda place: _digest_of(place) == key)
 
 
 def prepare(folder: Path, key: str, command: str) -> None:
