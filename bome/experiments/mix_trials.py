@@ -61,7 +61,7 @@ class Protocol:
     seeds: int
     groups: tuple[str, ...] = ()
     warmup: int = 200
-    steps: int = 350
+    steps: int = 400
     train_steps: int = 200
     batch: int = 8
     length: int = 32
@@ -232,7 +232,7 @@ def fitted(protocol: Protocol, texts: Texts, model: GPT, method: str, seed: int)
     """The mixture that a method learns from a warm model, at the gradients of `protocol.steps` steps of BOME."""
     inner = GradientDescent(protocol.inner_lr, protocol.inner_steps)
     first = method == BOME_NAME
-    gradients = protocol.steps * (protocol.inner_steps + 3)
+    gradients = protocol.steps * (protocol.inner_steps + 2)
     mixture = DataMixture(
         steps=protocol.steps if first else max(1, gradients // (3 * protocol.inner_steps + 3)),
         outer_lr=protocol.outer_lr,
@@ -248,7 +248,7 @@ def fitted(protocol: Protocol, texts: Texts, model: GPT, method: str, seed: int)
 
 
 def _method(name: str, inner: GradientDescent) -> Method:
-    return BOME(inner, eta=1.0, draw="apart") if name == BOME_NAME else F2SA(inner, lam=1.0, schedule="constant")
+    return BOME(inner, eta=1.0) if name == BOME_NAME else F2SA(inner, lam=1.0, schedule="constant")
 
 
 def fresh_loss(protocol: Protocol, texts: Texts, weights: list[float], seed: int) -> float:

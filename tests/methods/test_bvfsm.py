@@ -5,53 +5,28 @@ from itertools import islice
 
 import pytest
 import torch
+from released import X4, released_coreset, run_out, stepper_of
 from torch import Tensor
 from transcribed import Coreset, Quadratic, bvfsm
 
-from bome import AutogradOracle, Batches, GradientDescent, Problem, Stepper
+from bome import AutogradOracle, Batches, GradientDescent, Stepper
 from bome._typing import State
 from bome.barrier import Metric
 from bome.errors import ProblemError
 from bome.methods.bvfsm import BVFSM, Schedule
-from bome.tasks import Task, coreset, lls, minimax, quadratic, quadratic_instance
+from bome.tasks import Task, lls, minimax, quadratic, quadratic_instance
 from bome.trees import Pair
 
 PUBLISHED = BVFSM.variants["published"]
-X4 = {"code": (-3.0, -2.0), "paper": (-3.0, 2.0)}
 END = {"code": (1.951, -0.178), "paper": (2.8168, -0.4425)}
 """θ after 5000 steps from (0, 3), f with the factor 0.1: methods.md 2.6, which has −0.442 for −0.4425."""
-
-
-def _coreset(x4: str) -> Problem:
-    """The code's coreset task with either value of x4."""
-    p = Coreset(X4[x4])
-    points, x0 = torch.from_numpy(p.points), torch.from_numpy(p.x0)
-    return Problem(
-        lambda v, theta, batch: 0.1 * (theta - x0).square().sum(),
-        lambda v, theta, batch: (v.softmax(0) @ points - theta).square().sum(),
-        torch.zeros(4, dtype=torch.float64),
-        torch.tensor([0.0, 3.0], dtype=torch.float64),
-    )
-
-
-def _stepper(task: Task, method: BVFSM) -> Stepper:
-    s, problem = task.settings, task.problem
-    return Stepper(
-        problem,
-        method,
-        outer_opt=torch.optim.SGD(problem.v.leaves, lr=s.outer_lr),
-        inner_opt=torch.optim.SGD(problem.theta.leaves, lr=s.theta_lr),
-    )
 
 
 def _published(task: Task) -> Stepper:
     """The authors' run of a task."""
     s = task.settings
     values = {**PUBLISHED, **task.published["bvfsm"]}
-    stepper = _stepper(task, BVFSM(GradientDescent(s.inner_lr, s.inner_steps), steps=s.steps, **values))
-    for _ in range(s.steps):
-        stepper.step()
-    return stepper
+    return run_out(task, BVFSM(GradientDescent(s.inner_lr, s.inner_steps), steps=s.steps, **values))
 
 
 def _barrier(s: Tensor, sigma: float) -> Tensor:
@@ -140,7 +115,7 @@ def test_the_coefficients_decay_as_scheduled(schedule: Schedule, values: dict[in
 @pytest.mark.parametrize("steps", [1, 4])
 def test_a_step_costs_2t_plus_2_evaluations_of_g_and_t_plus_1_of_f(steps: int) -> None:
     task = quadratic()
-    stepper = _stepper(task, BVFSM(GradientDescent(0.1, steps)))
+    stepper = stepper_of(task, BVFSM(GradientDescent(0.1, steps)))
     for _ in range(3):
         stepper.step()
     assert stepper.counts == {"g": 3 * (2 * steps + 2), "f": 3 * (steps + 1)}
@@ -170,7 +145,7 @@ def test_coreset_ends_where_the_authors_run_does(x4: str) -> None:
 
     With x4 of the code the mean Xᵀσ(v) ends at (1.7035, 0.3633), where the solution is (1.8, 0.4).
     """
-    problem = _coreset(x4)
+    problem = released_coreset(x4).problem
     method = BVFSM(GradientDescent(0.05, 10), steps=5000, **PUBLISHED)
     start = [x[0].numpy().copy() for x in problem.point]
     toy = Coreset(X4[x4])
@@ -192,8 +167,7 @@ def test_coreset_ends_where_the_authors_run_does(x4: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("x4", ["code", "paper"])
 def test_five_thousand_coreset_steps_of_the_stepper_end_there_too(x4: str) -> None:
-    base = coreset()
-    stepper = _published(Task("coreset", x4, "a", _coreset(x4), base.settings, published=base.published))
+    stepper = _published(released_coreset(x4))
     assert tuple(stepper.problem.point.theta[0].tolist()) == pytest.approx(END[x4], abs=5e-4)
 
 
@@ -212,13 +186,13 @@ def test_the_published_form_ends_far_from_the_solution_of_lls() -> None:
 def test_the_default_form_solves_lls_and_minimax() -> None:
     """LLS: (1, (1, 1)), with a bias that falls like R (0.057 after 2000 steps with c_z = 0.1). Minimax: v = 0."""
     task = lls()
-    stepper = _stepper(task, BVFSM(GradientDescent(0.5, 1), c_z=0.01))
+    stepper = stepper_of(task, BVFSM(GradientDescent(0.5, 1), c_z=0.01))
     for _ in range(500):
         stepper.step()
     assert task.optimum is not None
     assert task.optimum.distance(task.problem.point) < 0.01
     task = minimax()
-    stepper = _stepper(task, BVFSM(GradientDescent(0.05, 10)))
+    stepper = stepper_of(task, BVFSM(GradientDescent(0.05, 10)))
     for _ in range(300):
         stepper.step()
     assert abs(float(task.problem.point.v[0])) < 0.2
@@ -232,7 +206,7 @@ def test_far_starts_and_fast_schedules_do_not_make_the_default_form_diverge() ->
     for schedule in ("log", "linear", "power2"):
         task = quadratic(start="b")
         method = BVFSM(GradientDescent(0.2, 10), schedule=schedule)
-        stepper = _stepper(task, method)
+        stepper = stepper_of(task, method)
         assert task.optimum is not None
         assert task.optimum.distance(task.problem.point) > 3.4
         for _ in range(60):

@@ -5,6 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
+from released import X4, released_coreset, run_out, stepper_of
 from torch import Tensor
 from transcribed import Array, Coreset, PenaltyState, Quadratic, penalty
 
@@ -13,45 +14,19 @@ from bome._typing import State
 from bome.barrier import Metric
 from bome.errors import ProblemError
 from bome.methods.penalty import Penalty
-from bome.tasks import Task, coreset, lls, minimax, quadratic, quadratic_instance
+from bome.tasks import Task, lls, minimax, quadratic, quadratic_instance
 from bome.trees import Pair
 
 PUBLISHED = Penalty.variants["published"]
-X4 = {"code": (-3.0, -2.0), "paper": (-3.0, 2.0)}
 END = {"code": (2.292, -0.568), "paper": (2.931, -0.174)}
 """θ after 5000 steps from (0, 3), f with the factor 0.1: methods.md 2.6."""
-
-
-def _coreset(x4: str) -> Problem:
-    """The code's coreset task with either value of x4."""
-    p = Coreset(X4[x4])
-    points, x0 = torch.from_numpy(p.points), torch.from_numpy(p.x0)
-    return Problem(
-        lambda v, theta, batch: 0.1 * (theta - x0).square().sum(),
-        lambda v, theta, batch: (v.softmax(0) @ points - theta).square().sum(),
-        torch.zeros(4, dtype=torch.float64),
-        torch.tensor([0.0, 3.0], dtype=torch.float64),
-    )
-
-
-def _stepper(task: Task, method: Penalty) -> Stepper:
-    s, problem = task.settings, task.problem
-    return Stepper(
-        problem,
-        method,
-        outer_opt=torch.optim.SGD(problem.v.leaves, lr=s.outer_lr),
-        inner_opt=torch.optim.SGD(problem.theta.leaves, lr=s.theta_lr),
-    )
 
 
 def _published(task: Task) -> Stepper:
     """The authors' run of a task."""
     s = task.settings
     values = {**PUBLISHED, **task.published["penalty"]}
-    stepper = _stepper(task, Penalty(GradientDescent(s.inner_lr, s.inner_steps), **values))
-    for _ in range(s.steps):
-        stepper.step()
-    return stepper
+    return run_out(task, Penalty(GradientDescent(s.inner_lr, s.inner_steps), **values))
 
 
 def _start(problem: Problem) -> tuple[Array, Array]:
@@ -128,7 +103,7 @@ def test_the_directions_are_gradients_of_the_augmented_lagrangian(pairing: str) 
 
 @pytest.mark.parametrize("steps", [1, 4])
 def test_a_step_costs_t_plus_1_evaluations_of_each_loss_t_hvp_and_1_xvp(steps: int) -> None:
-    stepper = _stepper(quadratic(), Penalty(GradientDescent(0.1, steps)))
+    stepper = stepper_of(quadratic(), Penalty(GradientDescent(0.1, steps)))
     for _ in range(3):
         stepper.step()
     assert stepper.counts == {"g": 3 * (steps + 1), "f": 3 * (steps + 1), "hvp": 3 * steps, "xvp": 3}
@@ -163,7 +138,7 @@ def test_coreset_ends_where_the_authors_run_does(x4: str) -> None:
 
     With x4 of the code the mean Xᵀσ(v) ends at (1.770, 0.454) after 3 increases of the penalty.
     """
-    problem, toy = _coreset(x4), Coreset(X4[x4])
+    problem, toy = released_coreset(x4).problem, Coreset(X4[x4])
     method = Penalty(GradientDescent(0.05, 10), lam=0.1, epsilon=0.01, gamma=0.01, **PUBLISHED)
     start = PenaltyState(*_start(problem), np.full(2, 1e-4), 0.01, 0.01, 0.1, 1.0)
     path = list(islice(penalty(toy, start, xi=0.05, steps=10, mean=True), 5001))
@@ -186,8 +161,7 @@ def test_coreset_ends_where_the_authors_run_does(x4: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("x4", ["code", "paper"])
 def test_five_thousand_coreset_steps_of_the_stepper_end_there_too(x4: str) -> None:
-    base = coreset()
-    stepper = _published(Task("coreset", x4, "a", _coreset(x4), base.settings, published=base.published))
+    stepper = _published(released_coreset(x4))
     assert tuple(stepper.problem.point.theta[0].tolist()) == pytest.approx(END[x4], abs=5e-4)
 
 
