@@ -1,6 +1,6 @@
-"""Run all benchmarks, or those named: `python -m benchmarks hyperclean toy_step`."""
+"""Run all benchmarks, or those named: `python -m benchmarks --threads 1 hyperclean toy_step`."""
 
-import sys
+import argparse
 
 import torch
 
@@ -9,15 +9,24 @@ from benchmarks import continual, hyperclean, memory, softmax_step, toy_step
 ALL = {
     "softmax_step": softmax_step.main,
     "hyperclean": hyperclean.main,
+    "hyperclean_step": hyperclean.step,
+    "hyperclean_sweep": hyperclean.sweep,
     "continual": continual.main,
     "toy_step": toy_step.main,
     "memory": memory.main,
 }
+PARTS = ("hyperclean_step", "hyperclean_sweep")
+"""Parts of another one, run only where they are named."""
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
-    for name in sys.argv[1:] or ALL:
-        if name == "toy_step":
-            torch.set_num_threads(1)  # threads only cost time on four numbers
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(ALL)}; all if none is given")
+    parser.add_argument("--threads", type=int, default=2, help="of torch (default 2)")
+    told = parser.parse_args()
+    unknown = sorted(set(told.names) - set(ALL))
+    if unknown:
+        parser.error(f"unknown benchmark {unknown[0]!r}")
+    for name in told.names or [name for name in ALL if name not in PARTS]:
+        # threads only cost time on four numbers
+        torch.set_num_threads(1 if name == "toy_step" else told.threads)
         ALL[name]()
-        torch.set_num_threads(2)

@@ -227,7 +227,7 @@ def step() -> None:
         jitted = step_of_jax(train, val, steps)
         if jitted is not None:
             candidates["jitted in JAX"] = jitted
-        rows = [timing_row(name, t, goals.get(name, "")) for name, t in compare(candidates, rounds=9).items()]
+        rows = [timing_row(name, t, goals.get(name, "")) for name, t in compare(candidates, rounds=7).items()]
         show(f"hyper-cleaning {N:,} × {D} → {C}, T = {steps}, {torch.get_num_threads()} threads", TIMING_HEADER, rows)
 
 
