@@ -94,7 +94,7 @@ def test_junk_loses_its_weight_and_the_text_like_the_target_gains() -> None:
     assert mixture.weights_["junk"] < 0.1
     assert max(mixture.weights_, key=lambda name: mixture.weights_[name]) == "space"
     assert mixture.history_[0]["weight/junk"] == pytest.approx(1 / 3)
-    assert mixture.result_.evaluations == {"g": 60 * 5, "f": 60}
+    assert mixture.result_.evaluations == {"g": 60 * 4, "f": 60}
 
 
 def test_weights_of_the_simplex_are_shares_that_may_be_nothing() -> None:

@@ -30,6 +30,7 @@ Where we differ from the paper and its code:
 * The inner buffers start afresh at every outer step; in the authors' code they persist while θ^(0) is reset to θ_k.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -106,6 +107,6 @@ class BOME(Method):
         lam = multiplier(products, barrier(self.phi, self.eta, products, q, self.eps), self.eps)  # line 3: λ_k ≥ 0
         delta = Pair(axpy(lam, dq.v, f.grad.v), axpy(lam, dq.theta, f.grad.theta))  # line 4: δ = ∇f + λ_k ∇q̂
         cos = plain.fq / (plain.ff * plain.qq).sqrt()
-        tail = None if others else (ahead.half - ahead.value) / q  # of one batch; that of another says nothing here
+        tail = (ahead.half - ahead.value) / q if not others else q * math.nan  # losses of other batches say nothing
         size = plain.ff + 2 * lam * plain.fq + lam**2 * plain.qq
         return Step(delta, state, Info(f.value, g.value, q, lam, kkt_gradient(plain), cos, tail), size=size)

@@ -34,9 +34,7 @@ class DataMixture:
 
         min over weights w and parameters θ of  L_target(θ)   where θ minimises  Σ_s w_s L_s(θ)
 
-    L is the mean cross-entropy of the next token. The weights are judged on sequences that the look-ahead has not seen
-    (variant `apart` of BOME): on its own it falls most for the source with the largest weight, whatever that is worth,
-    since the model learns a small batch by heart. BOME needs the model once, and beside it two vectors of the size of
+    L is the mean cross-entropy of the next token. BOME needs the model once, and beside it two vectors of the size of
     its trainable parameters; with LoRA and its like these are small. The model may be wrapped by DDP, sharded by
     `fully_shard`, compiled, or partly frozen: it is only called and differentiated once at a time.
 
@@ -125,7 +123,7 @@ class DataMixture:
 
         self.result_ = run(
             Problem(self._outer, self._inner, v, model, project_v=simplex() if self.form == "simplex" else None),
-            self.method or BOME(GradientDescent(self.inner_lr, self.inner_steps), self.eta, draw="apart"),
+            self.method or BOME(GradientDescent(self.inner_lr, self.inner_steps), self.eta),
             outer_opt=Adam([v], self.outer_lr) if self.form == "softmax" else SGD([v], self.outer_lr),
             inner_opt=opt,
             data=data,

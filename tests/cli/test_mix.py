@@ -37,7 +37,7 @@ def test_a_mixture_leaves_weights_a_model_a_figure_and_a_page(
     assert set(weights) == {"space", "orders"}
     assert sum(weights.values()) == pytest.approx(1, abs=1e-5)
     assert told["weights"] == weights
-    assert told["evaluations"] == {"g": 21, "f": 3}
+    assert told["evaluations"] == {"g": 18, "f": 3}
     with safe_open(out / "model.safetensors", "pt") as file:
         shape = json.loads(file.metadata()["bome"])
         model = GPT(shape["vocabulary"], shape["length"], shape["width"], shape["layers"])
