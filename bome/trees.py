@@ -15,8 +15,8 @@ from torch import Tensor
 from bome._typing import Leaves
 from bome.distributed import layout, local, sharded_like, summed
 
-BLOCK = 1 << 16
-"""Entries converted to float64 at a time: 512 KB, which stay in the cache."""
+BLOCK = 1 << 15
+"""Entries converted to float64 at a time: 256 KB, which stay in the cache and add little to the peak of memory."""
 
 
 class Pair(NamedTuple):
