@@ -945,10 +945,10 @@ def main(task: str, folder: str, *args: str) -> None:
     sys.stdout.write(json.dumps(tasks[task](Path(folder))))
 
 
-def run_main(*args: str | Path) -> Any:
+def run_main(*args: str | Path, seconds: float = 120) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(Path(checkpoint.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, __file__, *map(str, args)], capture_output=True, text=True, timeout=120, env=environment
+        [sys.executable, __file__, *map(str, args)], capture_output=True, text=True, timeout=seconds, env=environment
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -965,7 +965,7 @@ def test_no_random_kill_loses_an_acknowledged_step(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_random_kill_loses_an_acknowledged_step_in_many(tmp_path: Path) -> None:
-    counts = run_main("random", tmp_path, "2000")
+    counts = run_main("random", tmp_path, "2000", seconds=900)
     assert (counts["kills"], counts["unreadable"], counts["lost"], counts["different"]) == (2000, 0, 0, 0)
 
 

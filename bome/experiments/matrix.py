@@ -13,7 +13,7 @@ from bome.experiments.base import Claim, Findings, Preset, Report, Row, Section
 from bome.experiments.comparison_figures import drawing
 from bome.experiments.matrix_cells import BFLOAT16, CELLS, EXACT, METHODS, STEPS, Outcome
 from bome.experiments.matrix_launch import launch
-from bome.experiments.matrix_measures import LAYERS, T
+from bome.experiments.matrix_measures import T
 from bome.experiments.page import command
 from bome.methods import AIDCG, ITD
 from bome.reports.figures import STYLE
@@ -30,9 +30,8 @@ NOTES = (
     "Methods that need second-order products refuse before the first step where they would fail or be wrong, and say "
     "why. Those of first order need none.",
     "Memory is resident memory over that of plain training with the same optimiser, in copies of the trainable "
-    "parameters of a rank, the least of three steps; up to 2.1 counts as two. What is found above two is about one "
-    f"tensor of this model, which has {LAYERS}; where it comes from is not known. Smaller blocks in float64 do not "
-    "change it.",
+    "parameters of a rank, the least of six steps; up to 2.1 counts as two. What is found above two are blocks of "
+    "float64 for the inner products.",
     "The settings suit a comparison in float32. DARTS has R = 0.5: with R = 0.01 its finite differences amplify "
     "rounding to 6e-6. The inner loss has a penalty on the logits: without it aid-cg, which wants a convex inner "
     "problem, amplifies rounding to 5e-5, and bfloat16 leads it elsewhere.",
