@@ -28,7 +28,7 @@ from bome.rows import gather_rows
 from bome.stepper import Stepper
 from bome.trees import Pair, dot
 
-LAYERS, WIDTH = 4, 1024
+LAYERS, WIDTH = 12, 1024
 """Of the model whose memory is measured: many weights and next to no activations."""
 T = 5
 """Inner steps where messages and precision are measured."""
