@@ -13,10 +13,19 @@ from bome.mixture import GPT
 def language_model() -> nn.Module:
     """A small GPT-2 if `transformers` is installed, a stand-in of the same interface if not."""
     try:
-        from transformers import GPT2Config, GPT2LMHeadModel  # type: ignore[import-not-found]
+        from transformers import GPT2Config, GPT2LMHeadModel
     except ImportError:
         return StandIn()
-    config = GPT2Config(vocab_size=64, n_positions=16, n_embd=16, n_layer=1, n_head=2, attn_pdrop=0.0)
+    config = GPT2Config(
+        bos_token_id=None,
+        eos_token_id=None,
+        vocab_size=64,
+        n_positions=16,
+        n_embd=16,
+        n_layer=1,
+        n_head=2,
+        attn_pdrop=0.0,
+    )
     model: nn.Module = GPT2LMHeadModel(config)
     return model
 
