@@ -47,7 +47,7 @@ def _sums(
     """Numbers of each block of the leaves in float64, summed; what is sharded is summed by one message for all."""
     if not a:
         zero = torch.zeros(1, dtype=torch.float64)
-        return tuple(x - x for x in of(zero, zero))
+        return of(zero, zero)
     sums: dict[Any, Leaves] = {}
     for x, y, weight in zip(a, b, weights or (1.0,) * len(a), strict=True):
         over = layout(x)

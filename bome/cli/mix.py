@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bome.cli.console import line, note, progress_bar, table
-from bome.cli.options import Json, Out, Quiet, Seed, Settings, parse_settings
+from bome.cli.options import Json, Out, Quiet, Seed, parse_settings
 
 
 def mix(
@@ -17,7 +17,10 @@ def mix(
         list[str], typer.Option("--source", metavar="NAME=PATH", help="A text file or folder; give two or more.")
     ],
     target: Annotated[Path, typer.Option("--target", help="A text file or folder to do well on.")],
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated. A wrong key is told all of them."),
+    ] = None,
     out: Out = None,
     seed: Seed = 0,
     quiet: Quiet = False,

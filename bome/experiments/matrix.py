@@ -31,7 +31,7 @@ NOTES = (
     "why. Those of first order need none.",
     "Memory is resident memory over that of plain training with the same optimiser, in copies of the trainable "
     "parameters of a rank, the least of six steps; up to 2.1 counts as two. What is found above two are blocks of "
-    "float64 for the inner products.",
+    "float64 for the inner products and, with FSDP2, layers that it has gathered and not let go of yet.",
     "The settings suit a comparison in float32. DARTS has R = 0.5: with R = 0.01 its finite differences amplify "
     "rounding to 6e-6. The inner loss has a penalty on the logits: without it aid-cg, which wants a convex inner "
     "problem, amplifies rounding to 5e-5, and bfloat16 leads it elsewhere.",

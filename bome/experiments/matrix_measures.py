@@ -1,7 +1,7 @@
 """What is measured beside the cells of the matrix: messages, memory, precision, and what must fail."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,10 +235,7 @@ def memory(ranks: int) -> dict[str, float]:
         opt.zero_grad(set_to_none=True)
 
     problem = Problem(lambda v, net, _: (net(x) - v).square().mean(), inner, v, net)
-    steps: dict[str, Callable[[], Any]] = {f"T = {t}": _in_place(problem, t, opt).step for t in (1, 8)}
-    for step in (plain, *steps.values()):
-        step()  # so that what is loaded on first use is there in all measurements
-    peaks = {name: _peak(step) for name, step in {"plain": plain, **steps}.items()}
+    peaks = _peaks({"plain": plain, **{f"T = {t}": _in_place(problem, t, opt).step for t in (1, 8)}})
     over = {name: (peak - peaks["plain"]) / copy for name, peak in peaks.items() if name != "plain"}
     return {"copy": copy / 1e6, **over}
 
@@ -248,15 +245,18 @@ def _in_place(problem: Problem, inner_steps: int, opt: Optimizer) -> Stepper:
     return Stepper(problem, BOME(GradientDescent(1e-3, inner_steps)), SGD([v], 0.1), opt, oracle="backward")
 
 
-def _peak(step: Callable[[], Any]) -> int:
-    """The largest resident size during a step: the least of six, since what the allocator keeps only adds to it."""
-    step()
-    peaks = []
-    for _ in range(6):
-        with _measured() as peak:
-            step()
-        peaks += peak
-    return min(peaks)
+def _peaks(steps: Mapping[str, Callable[[], Any]]) -> dict[str, int]:
+    """The largest resident size during each step: the least of six, since what the allocator keeps only adds to it.
+
+    The steps take turns, so that what the process loads or keeps meanwhile counts for all of them alike.
+    """
+    rounds: dict[str, list[int]] = {name: [] for name in steps}
+    for _ in range(7):
+        for name, step in steps.items():
+            with _measured() as peak:
+                step()
+            rounds[name] += peak
+    return {name: min(found[1:]) for name, found in rounds.items()}  # the first one loads
 
 
 @contextmanager

@@ -24,13 +24,10 @@ Where we differ from the paper and its code:
 * θ^(T) is projected at every inner step if θ has a projection.
 * The paper's guarantee ⟨∇q̂, δ⟩ ≥ φ holds for the step taken only if ξ_v = ξ_θ (in its hyper-cleaning they differ by
   10⁴). Variant `preconditioned` takes inner products in the metric of the actual step sizes, for which it always holds.
-* With minibatches all T inner steps use one batch; variant `fresh` draws a new one for each. Both measure q̂ on a batch
-  that θ^(T) has learned by heart to some extent; variant `apart` measures it on one that no inner step sees, by one
-  more gradient of g.
+* With minibatches all T inner steps use one batch; variant `fresh` draws a new one for each.
 * The inner buffers start afresh at every outer step; in the authors' code they persist while θ^(0) is reset to θ_k.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -53,8 +50,7 @@ class BOME(Method):
         eta: η > 0, how strongly each step must decrease q̂.
         phi: "norm" for φ = η‖∇q̂‖² (the paper's default), "gap" for φ = η q̂.
         geometry: "euclidean" as in the paper, or "steps": inner products in the metric of the step sizes.
-        draw: "one" inner batch for q̂ and all inner steps; a "fresh" one for each inner step, the first also for q̂; or
-            q̂ "apart", on a batch of its own, with a fresh one for each inner step.
+        draw: "one" inner batch for all inner steps, or a "fresh" one for each.
         eps: added to ‖∇q̂‖² in λ, as the authors' code does; 0 is right.
     """
 
@@ -62,7 +58,7 @@ class BOME(Method):
     eta: float = 0.5
     phi: Phi = "norm"
     geometry: Literal["euclidean", "steps"] = "euclidean"
-    draw: Literal["one", "fresh", "apart"] = "one"
+    draw: Literal["one", "fresh"] = "one"
     eps: float = 0.0
 
     name: ClassVar[str] = "bome"
@@ -70,7 +66,6 @@ class BOME(Method):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "published": {"eps": 1e-8},
         "fresh": {"draw": "fresh"},
-        "apart": {"draw": "apart"},
         "preconditioned": {"geometry": "steps"},
         "auto": {},
     }
@@ -83,22 +78,21 @@ class BOME(Method):
             raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
         if self.geometry not in ("euclidean", "steps"):
             raise ProblemError(f"geometry must be 'euclidean' or 'steps', got {self.geometry!r}")
-        if self.draw not in ("one", "fresh", "apart"):
-            raise ProblemError(f"draw must be 'one' (batch for all inner steps), 'fresh' or 'apart', got {self.draw!r}")
+        if self.draw not in ("one", "fresh"):
+            raise ProblemError(f"draw must be 'one' (batch for all inner steps) or 'fresh', got {self.draw!r}")
         if self.eps != 0:
             check_rate("eps", self.eps)
 
     @property
     def inner_batches(self) -> int:
-        """One, or one for each inner step, or also one for q̂."""
-        return {"one": 1, "fresh": self.inner.steps, "apart": self.inner.steps + 1}[self.draw]
+        """One, or one for each inner step."""
+        return self.inner.steps if self.draw == "fresh" else 1
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """Algorithm 1."""
         v, theta = point
         g = oracle.inner(v, theta, batches.inner[0])  # at (v_k, θ_k): also the gradient of the first inner step
-        others = batches.inner[1:] if self.draw == "apart" else ()
-        ahead = oracle.look_ahead(v, theta, g, self.inner, batches.inner, others)  # line 1: g and ∇_v g at θ^(T)
+        ahead = oracle.look_ahead(v, theta, g, self.inner, batches.inner)  # line 1: g and ∇_v g at θ^(T)
         q = g.value - ahead.value  # line 2: q̂ and ∇q̂
         dq = Pair(sub(g.grad.v, ahead.grad.v), g.grad.theta)
         f = oracle.outer(v, theta, batches.outer[0])
@@ -107,6 +101,6 @@ class BOME(Method):
         lam = multiplier(products, barrier(self.phi, self.eta, products, q, self.eps), self.eps)  # line 3: λ_k ≥ 0
         delta = Pair(axpy(lam, dq.v, f.grad.v), axpy(lam, dq.theta, f.grad.theta))  # line 4: δ = ∇f + λ_k ∇q̂
         cos = plain.fq / (plain.ff * plain.qq).sqrt()
-        tail = (ahead.half - ahead.value) / q if not others else q * math.nan  # losses of other batches say nothing
+        tail = (ahead.half - ahead.value) / q
         size = plain.ff + 2 * lam * plain.fq + lam**2 * plain.qq
         return Step(delta, state, Info(f.value, g.value, q, lam, kkt_gradient(plain), cos, tail), size=size)

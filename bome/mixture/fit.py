@@ -88,6 +88,14 @@ class DataMixture:
     history_: list[dict[str, Any]] = field(init=False, repr=False)
     result_: Result = field(init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.form not in ("softmax", "simplex"):
+            raise ProblemError(f"form must be 'softmax' or 'simplex', got {self.form!r}")
+        for name in ("steps", "inner_steps", "batch", "target_batch", "length"):
+            check_count(name, getattr(self, name))
+        for name in ("inner_lr", "theta_lr", "outer_lr", "eta", "warmup_lr"):
+            check_rate(name, getattr(self, name))
+
     def fit(
         self,
         model: nn.Module,
@@ -151,12 +159,6 @@ class DataMixture:
     def _checked(self, model: nn.Module, sources: Mapping[str, Tokens]) -> tuple[str, ...]:
         if not isinstance(model, nn.Module) or not trainable(model):
             raise ProblemError("model must be a torch module with parameters to train")
-        if self.form not in ("softmax", "simplex"):
-            raise ProblemError(f"form must be 'softmax' or 'simplex', got {self.form!r}")
-        for name in ("steps", "inner_steps", "batch", "target_batch", "length"):
-            check_count(name, getattr(self, name))
-        for name in ("inner_lr", "theta_lr", "outer_lr", "eta", "warmup_lr"):
-            check_rate(name, getattr(self, name))
         return named(sources)
 
     def _data(self, sources: Mapping[str, Tokens], target: Tokens) -> Data:

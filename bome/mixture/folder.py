@@ -78,7 +78,7 @@ class Inputs:
 
 
 def recipe(given: Mapping[str, str]) -> Recipe:
-    """The settings, with those given as text."""
+    """The settings, with those given as text; refused if no model or mixture can be made with them."""
     kinds = {each.name: each.type for each in fields(Recipe)}
     values: dict[str, Any] = {}
     for key, text in given.items():
@@ -90,7 +90,10 @@ def recipe(given: Mapping[str, str]) -> Recipe:
         except ValueError:
             wanted = "a whole number" if kind is int else "a number"
             raise ProblemError(f"{key} must be {wanted}, got {text!r}") from None
-    return Recipe(**values)
+    found = Recipe(**values)
+    build(found)
+    _mixture(found, 0)
+    return found
 
 
 def parse_sources(given: Sequence[str]) -> dict[str, Path]:
@@ -196,10 +199,14 @@ def fit(
     """Learn the mixture with a small GPT; continues what was stopped."""
     torch.manual_seed(seed)
     model = build(settings)
-    given = {key: value for key, value in asdict(settings).items() if key not in ("width", "layers")}
-    mixture = DataMixture(**given, seed=seed)
+    mixture = _mixture(settings, seed)
     mixture.fit(model, inputs.sources, inputs.target, progress=progress, record=folder / FIT)
     return mixture, model
+
+
+def _mixture(settings: Recipe, seed: int) -> DataMixture:
+    given = {key: value for key, value in asdict(settings).items() if key not in ("width", "layers")}
+    return DataMixture(**given, seed=seed)
 
 
 def build(settings: Recipe) -> GPT:

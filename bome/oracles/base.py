@@ -105,9 +105,7 @@ class Oracle(ABC):
         (value,), grad = self._agreed("f at (v, θ)", (value,), grad)
         return Eval(value, grad)
 
-    def look_ahead(
-        self, v: Leaves, theta: Leaves, g: Eval, inner: InnerMap, batches: Sequence[Any], others: Sequence[Any] = ()
-    ) -> Ahead:
+    def look_ahead(self, v: Leaves, theta: Leaves, g: Eval, inner: InnerMap, batches: Sequence[Any]) -> Ahead:
         """θ^(T) by T inner steps from θ; g and ∇_v g there, with θ^(T) held constant.
 
         Args:
@@ -117,12 +115,10 @@ class Oracle(ABC):
             inner: the inner map.
             batches: the batch of each inner step; the last one serves all further steps. The end is evaluated on the
                 first, as `g` was.
-            others: where they are given, the batches of the inner steps, so that the end is evaluated on samples that
-                no step has seen; the first step then has a gradient of its own.
         """
         after = generators() if g.noise is not None else None
         with self._branch(theta) as theta_t:
-            theta_t, path = self._walk(v, theta_t, inner, others or batches, None if others else g)
+            theta_t, path = self._walk(v, theta_t, inner, batches, g)
             replay(g.noise)
             value, pair = self._counted("g", v, theta_t, batches[0], "v")
             replay(after)
