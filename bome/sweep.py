@@ -49,6 +49,10 @@ Backend = Literal["loky", "ray", "dask"]
 WIDEST = 20
 """The most runs in one batch: beyond that the product gains nothing and memory grows."""
 
+WIDE = 5
+"""So many runs of one seed make a batch of their own: all of them use the same samples, and with more rows the product
+gains less than is lost on samples that only other seeds use."""
+
 SCALED = "outer_lr"
 """In this setting the runs of one batch may differ, beside the seed; step sizes of θ enter the steps of methods."""
 
@@ -464,11 +468,21 @@ def _grouped(jobs: Sequence[Job], missing: Sequence[Job], folder: Path) -> tuple
     singles: list[Job] = []
     for each in like.values():
         if len(each) > 1 and _stackable(each[0]):
-            count = math.ceil(len(each) / WIDEST)
-            groups += [each[i::count] for i in range(count)]
+            for some in _by_seed(each):
+                count = math.ceil(len(some) / WIDEST)
+                groups += [some[i::count] for i in range(count)]
         else:
             singles += each
     return groups, singles
+
+
+def _by_seed(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs of each seed where they make a batch of their own, and all others together."""
+    seeds: dict[int, list[Job]] = {}
+    for job in jobs:
+        seeds.setdefault(job.seed, []).append(job)
+    rest = [job for job in jobs if len(seeds[job.seed]) < WIDE]
+    return [some for some in seeds.values() if len(some) >= WIDE] + ([rest] if rest else [])
 
 
 def _interrupted(jobs: Sequence[Job], folder: Path) -> list[list[Job]]:

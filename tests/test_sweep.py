@@ -223,6 +223,15 @@ def test_a_wide_grid_is_cut_into_several_batches(tmp_path: Path, monkeypatch: py
     assert [outcome.status for outcome in outcomes.values()] == [FINISHED] * 8
 
 
+@pytest.mark.parametrize(("sizes", "batches"), [(5, [{0}, {1}]), (4, [{0, 1}])])
+def test_many_runs_of_one_seed_are_a_batch_of_their_own(sizes: int, batches: list[set[int]]) -> None:
+    made = jobs_of(values={"steps": 2}, axes={"outer_lr": [1.0, 2.0, 4.0, 8.0, 16.0][:sizes]}, seeds=2)
+    groups, singles = sweep._grouped(made, made, Path("none"))
+    assert [{job.seed for job in group} for group in groups] == batches
+    assert sorted(job.key for group in groups for job in group) == sorted(job.key for job in made)
+    assert singles == []
+
+
 @pytest.mark.parametrize(
     ("method", "values", "axes"),
     [
