@@ -1,11 +1,13 @@
 """Candidate models, and the choice between them by trusted rows that were held out."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import minimize_scalar
 
 from bome.estimators.belief import LARGE, Belief, learn_belief
 from bome.estimators.models import Fitter, LinearFitter, Model, square_length
@@ -20,6 +22,8 @@ RIDGES = (30, 10, 3, 1, 0.3, 0.1)
 GUARD_ENTRIES = 20_000_000
 """The guard looks at as many doubtful rows as have this many entries."""
 RIDGE_ROWS = 2_000
+POWERS = (-2.0, 3.0)
+"""Of the factor by which logits are made less or more sure, as powers of e."""
 
 Tell = Callable[[str, int, int], None]
 
@@ -80,7 +84,7 @@ class Verdict:
     Attributes:
         name: of the chosen one.
         reason: why, in one sentence.
-        table: held-out loss, its standard error and accuracy of each, a row per candidate.
+        table: held-out loss of each at its best temperature, the standard error and the accuracy, a row per candidate.
     """
 
     name: str
@@ -98,19 +102,20 @@ def judge(
     if len(rows.labels) > limit:
         some = np.sort(np.random.default_rng(seed).permutation(len(rows.labels))[:limit])
         rows, first = rows.some(some), None if first is None else first[some]
-    losses: dict[str, list[Array]] = {name: [] for name in NAMES}
-    hits: dict[str, list[Array]] = {name: [] for name in NAMES}
+    logits: dict[str, list[Array]] = {name: [] for name in NAMES}
+    labels: list[Array] = []
     for number, (fit, held) in enumerate(parts):
         tell("comparing on held-out trusted rows", number, len(parts))
         found = stages.keep(f"held-out-{number}", partial(_held_out, rows, fit, held, fitter, first, seed))
-        labels = rows.trusted_labels[held]
-        for name, logits in found.items():
-            losses[name].append(log_loss(logits, labels))
-            hits[name].append(logits.argmax(axis=1) == labels)
+        labels.append(rows.trusted_labels[held])
+        for name, some in found.items():
+            logits[name].append(some)
     tell("comparing on held-out trusted rows", len(parts), len(parts))
-    return choose(
-        {n: np.concatenate(v) for n, v in losses.items() if v}, {n: np.concatenate(v) for n, v in hits.items() if v}
-    )
+    if not parts:
+        return Verdict(
+            "trusted only", "There are too few trusted rows to compare models on held-out ones.", _compared({}, {})
+        )
+    return choose({name: np.concatenate(each) for name, each in logits.items()}, np.concatenate(labels))
 
 
 def _held_out(rows: Rows, fit: Array, held: Array, fitter: Fitter, first: Array | None, seed: int) -> dict[str, Array]:
@@ -119,18 +124,16 @@ def _held_out(rows: Rows, fit: Array, held: Array, fitter: Fitter, first: Array 
     return {name: model.logits(rows.trusted_x[held]) for name, model in found.models.items()}
 
 
-def choose(losses: dict[str, Array], hits: dict[str, Array]) -> Verdict:
-    """The candidate of the lowest held-out loss."""
-    table = pd.DataFrame(
-        {
-            "candidate": list(losses),
-            "loss": [float(x.mean()) for x in losses.values()],
-            "loss_se": [float(x.std() / np.sqrt(len(x))) for x in losses.values()],
-            "accuracy": [float(x.mean()) for x in hits.values()],
-        }
+def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:
+    """The candidate of the lowest loss on held-out rows, each at the temperature that suits it best.
+
+    Candidates have different penalties and so are more or less sure of the same answers; their order of the classes is
+    what is to be compared.
+    """
+    table = _compared(
+        {name: calibrated_loss(each, labels) for name, each in logits.items()},
+        {name: each.argmax(axis=1) == labels for name, each in logits.items()},
     )
-    if not len(table):
-        return Verdict("trusted only", "There are too few trusted rows to compare models on held-out ones.", table)
     by_name = table.set_index("candidate")
     name = str(by_name["loss"].idxmin())
     others = ", ".join(
@@ -138,12 +141,31 @@ def choose(losses: dict[str, Array], hits: dict[str, Array]) -> Verdict:
         for other in by_name.index
         if other != name
     )
-    count = len(next(iter(losses.values())))
     reason = (
-        f"On {count} trusted rows, each held out in turn, the model '{name}' has the lowest loss: "
+        f"On {len(labels)} trusted rows, each held out in turn, the model '{name}' has the lowest loss: "
         f"{by_name.loc[name, 'loss']:.3f} with {by_name.loc[name, 'accuracy']:.1%} right; {others}."
     )
     return Verdict(name, reason, table)
+
+
+def calibrated_loss(logits: Array, labels: Array) -> Array:
+    """The cross entropy of each row, with the logits times the one factor for which the mean is least."""
+    logits = logits.astype(np.float64)
+    power = minimize_scalar(
+        lambda power: log_loss(math.exp(power) * logits, labels).mean(), bounds=POWERS, method="bounded"
+    ).x
+    return log_loss(math.exp(power) * logits, labels)
+
+
+def _compared(losses: Mapping[str, Array], hits: Mapping[str, Array]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "candidate": list(losses),
+            "loss": [float(x.mean()) for x in losses.values()],
+            "loss_se": [float(x.std() / np.sqrt(len(x))) for x in losses.values()],
+            "accuracy": [float(x.mean()) for x in hits.values()],
+        }
+    )
 
 
 def tuned(fitter: Fitter, x: Matrix, labels: Array, classes: int) -> Fitter:

@@ -39,14 +39,20 @@ RELEASED: Mapping[str, Mapping[str, float]] = {
 }
 """Test accuracies of the authors' reference models, from their files."""
 
-TARGETS = {"hyperclean-mnist": (91.8, 95.0), "hyperclean-fashion": (83.5, 0.0)}
-"""Test accuracy and F1 that BOME should reach."""
+TARGETS = {
+    "hyperclean-mnist": {"test_accuracy": 91.8, "f1": 95.0},
+    "hyperclean-fashion": {"test_accuracy": 83.5},
+}
+"""What BOME should reach."""
+
+TARGET_TITLES = {"test_accuracy": "BOME's test accuracy", "f1": "F1 of the cleaning"}
 
 TUNED = {"inner_steps": 1, "inner_lr": 0.03, "theta_lr": 0.03, "outer_lr": 1000.0, "eta": 0.5, "phi": "norm"}
 """BOME with settings beyond the authors' grid: of some twenty tried on MNIST, seed 0, the best on validation set 2."""
 
-FURTHER = {"tuned": TUNED, "slower": {**TUNED, "theta_lr": 0.02, "outer_lr": 300.0, "eta": 2.0}}
-"""Also a slower v, of higher F1 among these: not the one that validation set 2 prefers."""
+FURTHER = {"tuned": (TUNED, 1), "slower": ({**TUNED, "outer_lr": 300.0}, 2)}
+"""Settings and how many times the usual number of steps. The slower v has a higher F1 and is not what validation set 2
+prefers at equal steps."""
 
 
 ABLATIONS = Ablations(
@@ -59,7 +65,7 @@ ABLATIONS = Ablations(
 
 
 def _further(steps: int) -> dict[str, Mapping[str, Any]]:
-    return {name: {**each, "steps": steps} for name, each in FURTHER.items()}
+    return {name: {**values, "steps": times * steps} for name, (values, times) in FURTHER.items()}
 
 
 SMOKE = smoke(
@@ -129,11 +135,9 @@ def _claims(found: Comparison) -> Iterator[Claim]:
     task, bome = found.task, found.entry("bome")
     for name, told in RELEASED.get(task, {}).items():
         yield near(f"reference model “{name}” as released", task, found.reference(name, "test_accuracy"), told, 0.5)
-    if task in TARGETS:
-        target, f1 = TARGETS[task]
+    for metric, target in TARGETS.get(task, {}).items():
         for entry, variant in ((bome, "selected"), *zip(found.extra, FURTHER, strict=True)):
-            yield at_least("BOME's test accuracy", task, variant, entry.last("test_accuracy"), target)
-            yield at_least("F1 of the cleaning", task, variant, entry.last("f1"), f1)
+            yield at_least(TARGET_TITLES[metric], task, variant, entry.last(metric), target)
     yield first_or_level(found)
     yield one_inner_step(found)
     low, high = (found.reference(name, "test_accuracy")[0] for name in ("validation", "clean"))
@@ -168,9 +172,12 @@ HYPERCLEAN = LearningExperiment(
     notes=(
         "All other settings are those of the authors' code: step size 0.01 for θ, momentum 0.9, φ = ηq̂ with η = 0.1. "
         "Further settings of BOME, beyond their grid: "
-        + "; ".join(f"“{name}”: {settings_in_words(each)}" for name, each in FURTHER.items())
-        + ". Of some twenty tried by hand on MNIST, seed 0, “tuned” has the lowest loss on validation set 2, “slower” "
-        "a higher F1. Test accuracy was in view when they were tried.",
+        + "; ".join(f"“{name}”: {settings_in_words(values)}" for name, (values, _) in FURTHER.items())
+        + ". Of some twenty tried by hand on MNIST, seed 0, “tuned” has the lowest loss on validation set 2 after 500 "
+        "steps; “slower”, with twice the steps, a higher F1. Test accuracy was in view when they were tried.",
+        "Longer runs do not reach more: with the step sizes 300, 1,000 and 3,000 of v, all else as “tuned”, the test "
+        "accuracy on MNIST, seed 0, stays below 91.3 % up to 2,500 steps, and the loss on validation set 2 begins to "
+        "rise after 900 steps with 1,000 and after 400 with 3,000: the weights then fit the 5,000 validation images.",
         "An evaluation of f or g with its gradient counts as one gradient-equivalent, a second-order product as two, "
         "one on a minibatch as its part of the samples.",
         "“known noise” is the inner problem with weight 1 for right labels and 0 for wrong ones: the best that weights "

@@ -1,0 +1,36 @@
+"""The choice between candidate models by held-out rows."""
+
+import numpy as np
+import pytest
+
+from bome.estimators.guard import calibrated_loss, choose
+from bome.estimators.softmax import log_loss
+
+
+def drawn(right: float, sure: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of 400 rows that prefer the label in a share of them, so sure of it."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(3, size=400)
+    preferred = np.where(random.random(400) < right, labels, (labels + 1) % 3)
+    return sure * np.eye(3)[preferred], labels
+
+
+@pytest.mark.parametrize("sure", [0.3, 2.0, 12.0])
+def test_the_loss_at_the_best_temperature_is_that_of_the_share_that_is_right(sure: float) -> None:
+    logits, labels = drawn(0.8, sure, 0)
+    right = float((logits.argmax(axis=1) == labels).mean())
+    # three classes with one preferred: p for it and (1 - p)/2 for the others is best with p = the share that is right
+    expected = -right * np.log(right) - (1 - right) * np.log((1 - right) / 2)
+    assert calibrated_loss(logits, labels).mean() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("sure", [0.1, 30.0])
+def test_a_better_candidate_wins_even_if_it_is_too_sure_or_not_sure_enough(sure: float) -> None:
+    better, labels = drawn(0.9, sure, 0)
+    worse, _ = drawn(0.8, 2.5, 0)
+    assert log_loss(better, labels).mean() > log_loss(worse, labels).mean()
+    verdict = choose({"cleaned": worse, "relabelled": better}, labels)
+    assert verdict.name == "relabelled"
+    assert "'relabelled' has the lowest loss" in verdict.reason
+    assert verdict.table["candidate"].tolist() == ["cleaned", "relabelled"]
+    assert verdict.table["loss"].iloc[1] == pytest.approx(calibrated_loss(better, labels).mean())
