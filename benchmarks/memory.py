@@ -11,23 +11,10 @@ from torch.optim import SGD
 
 from benchmarks.table import show
 from bome import BOME, GradientDescent, Problem, Stepper
+from bome.experiments.matrix_measures import WIDTH, Wide
 from bome.oracles import OracleName
 
-LAYERS, WIDTH = 40, 1024
-
-
-class Wide(nn.Module):
-    """Many weights and next to no activations, so that θ-size vectors are what a step needs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """A chain of tanh layers."""
-        for layer in self.layers:
-            x = torch.tanh(layer(x))
-        return x
+LAYERS = 40
 
 
 def peak_bytes() -> int:
@@ -47,7 +34,7 @@ def child(kind: str, steps: int) -> None:
     """Print the peak of some steps of one kind, in copies of θ."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    net, x = Wide(), torch.randn(1, WIDTH)
+    net, x = Wide(LAYERS), torch.randn(1, WIDTH)
     w = torch.ones(())
     opt = SGD(net.parameters(), 1e-3)
 

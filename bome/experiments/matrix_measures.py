@@ -201,14 +201,14 @@ def unshared_nan(ranks: Ranks) -> dict[str, Any]:
 
 
 class Wide(nn.Module):
-    """A chain of tanh layers."""
+    """Many weights and next to no activations, so that θ-size vectors are what a step needs."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: int = LAYERS) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS))
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(layers))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The last layer."""
+        """A chain of tanh layers."""
         for layer in self.layers:
             x = torch.tanh(layer(x))
         return x
