@@ -53,6 +53,9 @@ STRATEGIES: dict[str, str] = {
 CTN = "ctn+"
 """With what the names of strategies with a bilevel method begin."""
 
+BARRIER = ("eta", "phi")
+"""Settings of runs that most methods do not have."""
+
 AUTO = "auto"
 """The variant of BOME in which a `Tuner` picks T and the scale of the v step between steps."""
 
@@ -104,6 +107,8 @@ def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     _known("task", task, TASKS)
     name, _, variant = method.partition(":")
+    if name in STRATEGIES:
+        raise ProblemError(f"{name} is a strategy for streams of tasks such as continual-pmnist, {task} is a task")
     kind = METHODS[_known("method", name, METHODS)]
     if variant:
         _known(f"variant of {name}", variant, kind.variants)
@@ -111,6 +116,8 @@ def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     known.pop("inner", None)  # made of inner_lr, inner_steps and inner_momentum
     for key in given:
         _known("setting", key, known)
+        if key in BARRIER and key not in _types(kind):
+            raise ProblemError(f"{name} has no setting {key!r}: it is one of methods with a dynamic barrier, as bome")
     return {key: _parse(key, value, known[key]) for key, value in given.items()}
 
 

@@ -27,6 +27,7 @@ import bome
 from bome.checkpoint import write_atomic
 from bome.errors import NonFiniteError, ProblemError, StorageError
 from bome.loop import Record, Result
+from bome.methods.base import Method, check_accepted
 from bome.oracles import OracleName
 from bome.registry import Plan, plan
 from bome.solve import check_settings, default_log_every, solve
@@ -90,6 +91,7 @@ def checked_plan(task: str, method: str, values: dict[str, Any], seed: int) -> P
     """A plan of which everything that can be checked without computing is known to be right."""
     made = plan(task, method, values, seed)
     check_settings(made.settings)
+    check_accepted(made.method, made.task.problem)
     return made
 
 
@@ -101,10 +103,20 @@ def configure(made: Plan, *, oracle: OracleName = "auto", log_every: int | None 
         oracle=oracle,
         log_every=log_every if log_every is not None else default_log_every(made.settings.steps),
         save_every=save_every,
-        settings={"variant": made.task.variant, "start": made.task.start, **asdict(made.settings)},
+        settings={
+            "variant": made.task.variant,
+            "start": made.task.start,
+            **asdict(made.settings),
+            **_own_settings(made.method),
+        },
         about=_about(spec["task"]),
         version=bome.__version__,
     )
+
+
+def _own_settings(method: Method) -> dict[str, Any]:
+    """The fields of a method that are plain values; the inner map is made of settings of the run."""
+    return {key: x for key, x in vars(method).items() if isinstance(x, int | float | str)}
 
 
 def default_folder(config: Config) -> Path:

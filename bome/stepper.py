@@ -14,7 +14,7 @@ from bome._typing import Leaves, Projection, State
 from bome.barrier import Metric
 from bome.distributed import is_sharded, local, shard_of, synchronises
 from bome.errors import NonFiniteError, ProblemError, StorageError, UnsupportedError
-from bome.methods.base import Info, Method, Step
+from bome.methods.base import Info, Method, Step, check_accepted
 from bome.oracles import Oracle, OracleName, make
 from bome.oracles.autograd import connections, second_order_failure
 from bome.oracles.base import Needs, check, generators, replay, snapshot
@@ -64,9 +64,7 @@ class Stepper:
         check(self.oracle, method.name, method.requires)
         if method.inner_map is not None:
             self.oracle.check_inner(method.inner_map)
-        reason = method.refusal(problem)
-        if reason is not None:
-            raise UnsupportedError(f"{method.name} cannot solve this problem: {reason}")
+        check_accepted(method, problem)
         self.outer_opt = outer_opt
         self.inner_opt = inner_opt if inner_opt is not None else _default_optimiser(problem.theta, method)
         self._groups_v = _groups(problem.v, self.outer_opt, "outer_opt")

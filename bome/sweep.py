@@ -59,6 +59,10 @@ SCALED = "outer_lr"
 ATTEMPTS = 3
 """How often in a row work that was lost with a worker is given out without that anything comes of it."""
 
+CRITERIA = ("val2_loss", "distance_to_optimum", "kkt", "f")
+"""What a choice goes by, where it is known: the loss on validation set 2, the distance to the known solution, how far
+(v, θ) is from stationary. f comes last: it is lowest where θ does not minimise g."""
+
 SAVE_EVERY = 100
 """Steps between states to continue from."""
 
@@ -505,7 +509,7 @@ def _stackable(job: Job) -> bool:
     whole = made.settings.batch == made.settings.outer_batch == made.settings.decay == 0
     alike = getattr(made.method, "geometry", "euclidean") == "euclidean"  # else the step size of v enters the step
     fits = made.task.stack is not None and batchable(made.method) and made.tuner is None
-    return fits and whole and alike and made.method.refusal(made.task.problem) is None
+    return fits and whole and alike
 
 
 @dataclass(frozen=True)
@@ -652,7 +656,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
 
 
 def ranked(outcomes: Iterable[Outcome]) -> list[Choice]:
-    """The configurations, best first: by the loss on validation set 2, or by f where there is none; never by test."""
+    """The configurations, best first by their `criterion`; never by test."""
     by_values: dict[tuple[tuple[str, Any], ...], list[Outcome]] = {}
     for outcome in outcomes:
         by_values.setdefault(outcome.job.values, []).append(outcome)
@@ -660,8 +664,15 @@ def ranked(outcomes: Iterable[Outcome]) -> list[Choice]:
     return sorted(choices, key=lambda choice: choice.score)
 
 
+def criterion(outcomes: Sequence[Outcome]) -> str:
+    """By what these runs are judged: the first of `CRITERIA` that all of them have."""
+    told = [name for name in CRITERIA if all(outcome.last.get(name) is not None for outcome in outcomes)]
+    return told[0] if told else CRITERIA[-1]
+
+
 def _score(outcomes: Sequence[Outcome]) -> float:
-    scores = [outcome.last.get("val2_loss", outcome.last.get("f")) for outcome in outcomes]
+    by = criterion(outcomes)
+    scores = [outcome.last.get(by) for outcome in outcomes]
     if any(outcome.status != FINISHED for outcome in outcomes) or any(score is None for score in scores):
         return math.inf
     return statistics.fmean(float(score) for score in scores if score is not None)

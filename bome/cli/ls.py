@@ -10,7 +10,7 @@ from bome.cli.console import table
 from bome.cli.docstrings import module_line, section
 from bome.data.sets import available
 from bome.registry import METHODS, STRATEGIES, strategy_variants, variants
-from bome.tasks import ON_DATA, TASKS
+from bome.tasks import ON_DATA, SUGGESTED, TASKS
 from bome.tasks.base import Settings
 from bome.tasks.continual import STREAMS
 
@@ -64,6 +64,13 @@ def _settings() -> None:
     by_task = [(name, asdict(ON_DATA[name] if name in ON_DATA else make().settings)) for name, make in TASKS.items()]
     keys = [key for key in by_task[0][1] if len({values[key] for _, values in by_task}) > 1]
     table("Defaults by task", ("task", *keys), [(name, *(_short(v[key]) for key in keys)) for name, v in by_task])
+    suggested: dict[tuple[str, str], list[str]] = {}
+    for name, make in TASKS.items():
+        for method, values in (SUGGESTED[name] if name in SUGGESTED else make().suggested).items():
+            text = ", ".join(f"{key}={_short(value)}" for key, value in values.items())
+            suggested.setdefault((method, text), []).append(name)
+    rows = [(method, values, ", ".join(names)) for (method, values), names in suggested.items()]
+    table("Further defaults of methods by task", ("method", "settings", "tasks"), rows)
 
 
 def _data() -> None:

@@ -14,8 +14,12 @@ from bome.tasks.continual import STREAMS
 def run(
     task: Annotated[str, typer.Argument(help="The name of a task; 'bome ls tasks' lists them.")],
     method: Annotated[
-        str, typer.Option("--method", help="A method or strategy, or NAME:VARIANT; see 'bome ls methods'.")
-    ] = "bome",
+        str | None,
+        typer.Option(
+            "--method",
+            help="A method or strategy, or NAME:VARIANT; see 'bome ls methods'. By default bome, or ctn+bome.",
+        ),
+    ] = None,
     settings: Settings = None,
     seed: Seed = 0,
     out: Out = None,
@@ -29,10 +33,9 @@ def run(
 ) -> None:
     """Run a method on a task; leaves a directory with configuration, metrics, checkpoints and a report."""
     if task in STREAMS:
-        strategy = DEFAULT if method == "bome" else method
-        learn(task, strategy, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
+        learn(task, method or DEFAULT, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
         return
-    made = rundir.checked_plan(task, method, parse_settings(settings), seed)
+    made = rundir.checked_plan(task, method or "bome", parse_settings(settings), seed)
     config = rundir.configure(made, oracle=oracle.value, log_every=log_every, save_every=save_every)
     folder = out if out is not None else rundir.default_folder(config)
     rundir.prepare(folder, config)

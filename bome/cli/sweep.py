@@ -18,7 +18,7 @@ from bome import rundir
 from bome import sweep as sweeps
 from bome.cli.console import line, note, number, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
-from bome.errors import BilevelError, ProblemError, UnsupportedError
+from bome.errors import BilevelError, ProblemError
 from bome.loop import RunInterruptedError
 from bome.registry import parsed
 from bome.rundir import FINISHED
@@ -110,10 +110,7 @@ def _check(jobs: Sequence[Job]) -> None:
     """Refuse what cannot work in any configuration, before anything is run or written."""
     for job in jobs:
         if job.seed == 0:
-            made = job.made()
-            reason = made.method.refusal(made.task.problem)
-            if reason is not None:
-                raise UnsupportedError(f"{made.method.name} cannot solve this problem: {reason}")
+            job.made()
 
 
 def _default_folder(task: str, method: str, told: Mapping[str, Any]) -> Path:
@@ -144,10 +141,6 @@ def _told_how_to_continue(command: str) -> Iterator[None]:
         raise
 
 
-def _scored_by(choice: Choice) -> str:
-    return "val2_loss" if any("val2_loss" in outcome.last for outcome in choice.outcomes) else "f"
-
-
 def _names(choices: Sequence[Choice]) -> list[str]:
     """What is observed in some run, in order."""
     return list(dict.fromkeys(name for choice in choices for outcome in choice.outcomes for name in outcome.observed))
@@ -163,16 +156,19 @@ def _swept(values: Sequence[tuple[str, Any]], axes: Sequence[str]) -> str:
 
 
 def _show(choices: Sequence[Choice], folder: Path, axes: Sequence[str], title: str) -> None:
-    by = _scored_by(choices[0])
-    names = [name for name in _names(choices) if name not in (by, "test_accuracy")]
+    by = sweeps.criterion(choices[0].outcomes)
+    learned = "test_accuracy" in _names(choices)
+    names = [name for name in (_names(choices) if learned else ("f", "q")) if name not in (by, "test_accuracy")]
     rows = []
     for i, choice in enumerate(choices):
         finished = sum(outcome.status == FINISHED for outcome in choice.outcomes)
         score = number(choice.score) if math.isfinite(choice.score) else f"{finished} of {len(choice.outcomes)} ended"
         others = ", ".join(f"{name} {number(choice.mean(name)[0])}" for name in names) if finished else "–"
         mark = "→" if i == 0 and math.isfinite(choice.score) else ""
-        rows.append((mark, _swept(choice.values, axes), score, _with_error(choice, "test_accuracy"), others))
-    table(title, ("", "configuration", by, "test accuracy", "observed"), rows)
+        accuracy = (_with_error(choice, "test_accuracy"),) if learned else ()
+        rows.append((mark, _swept(choice.values, axes), score, *accuracy, others))
+    columns = ("test accuracy ± s.e.",) if learned else ()
+    table(title, ("", "configuration", by, *columns, "observed"), rows)
     broken = _failures(choices)
     if broken:
         told = [(_swept(choice.values, axes), str(o.job.seed), o.status, o.reason) for choice, o in broken]
@@ -200,7 +196,7 @@ def _summary(choices: Sequence[Choice], folder: Path, axes: Sequence[str]) -> di
     chosen = choices[0] if math.isfinite(choices[0].score) else None
     return {
         "folder": str(folder),
-        "chosen_by": _scored_by(choices[0]),
+        "chosen_by": sweeps.criterion(choices[0].outcomes),
         "chosen": None if chosen is None else {key: value for key, value in chosen.values if key in axes},
         "configurations": [told(choice) for choice in choices],
         "not_finished": [

@@ -53,12 +53,26 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Numbers beside each other, in words.
+
+    Attributes:
+        header: the names of the columns.
+        rows: their cells.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class Section:
-    """A part of the report: some text and its figures."""
+    """A part of the report: some text, a table if there is one, and figures."""
 
     title: str
     about: str
     figures: tuple[Drawing, ...]
+    table: Table | None = None
 
 
 @dataclass(frozen=True)

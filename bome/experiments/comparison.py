@@ -122,11 +122,20 @@ class Entry:
     @property
     def finished(self) -> bool:
         """Whether all runs ended as they should."""
-        return bool(self.outcomes) and all(outcome.status == "finished" for outcome in self.outcomes)
+        return bool(self.outcomes) and not self.astray
+
+    @property
+    def astray(self) -> list[int]:
+        """The seeds whose runs did not end as they should."""
+        return [outcome.job.seed for outcome in self.outcomes if outcome.status != "finished"]
+
+    def on(self, seeds: int) -> "Entry":
+        """Its runs on the first seeds only."""
+        return replace(self, outcomes=tuple(outcome for outcome in self.outcomes if outcome.job.seed < seeds))
 
     def last(self, name: str, *, resolved: bool = False) -> tuple[float, float | None]:
-        """Mean and standard error of a quantity at the end."""
-        rows = [outcome.resolved if resolved else outcome.last for outcome in self.outcomes]
+        """Mean and standard error of a quantity at the end of the runs that ended as they should."""
+        rows = [each.resolved if resolved else each.last for each in self.outcomes if each.status == "finished"]
         return mean_and_error([row[name] for row in rows if row.get(name) is not None])
 
     def curve(self, name: str, axis: Axis) -> tuple[list[float], list[float], list[float]]:
@@ -158,6 +167,12 @@ class Comparison:
     entries: tuple[Entry, ...]
     extra: tuple[Entry, ...]
     ablations: Mapping[str, Mapping[str, Entry]]
+
+    @property
+    def alike(self) -> "Comparison":
+        """The methods on the seeds that all of them have, so that the draw of the data is no part of a difference."""
+        seeds = min(len(entry.outcomes) for entry in self.entries)
+        return replace(self, entries=tuple(entry.on(seeds) for entry in self.entries))
 
     def entry(self, method: str) -> Entry:
         """That of a method."""

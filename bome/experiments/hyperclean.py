@@ -138,7 +138,8 @@ def _claims(found: Comparison) -> Iterator[Claim]:
     for metric, target in TARGETS.get(task, {}).items():
         for entry, variant in ((bome, "selected"), *zip(found.extra, FURTHER, strict=True)):
             yield at_least(TARGET_TITLES[metric], task, variant, entry.last(metric), target)
-    yield first_or_level(found)
+    yield first_or_level(found, bome, "selected")
+    yield first_or_level(found, found.extra[0], "tuned")
     yield one_inner_step(found)
     low, high = (found.reference(name, "test_accuracy")[0] for name in ("validation", "clean"))
     reached = bome.last("test_accuracy")

@@ -21,9 +21,12 @@ METHODS = (
 CHOICE = (
     "Every method has its T and its step size of v chosen on seed 0: a short search, then the best step size of each T "
     "for the full budget. The lowest loss on a second validation set wins; test samples only report. All runs have the "
-    "same budget of gradient-equivalents, and each seed its own split and start."
+    "same budget of gradient-equivalents, but end after a number of outer steps before it where steps are cheap; each "
+    "seed has its own split and start."
 )
 """What every such experiment says about itself."""
+
+SMOKE = " Preset smoke only shows that everything runs: a few steps of each on scikit-learn's digits."
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,13 @@ class LearningExperiment:
         made_by = command(self.name, preset)
         return Findings(
             title=self.title,
-            about=f"{self.about} {CHOICE}",
-            sections=tuple(part for each in found for part in sections(each, self.lines, cleaning=self.cleaning)),
+            about=f"{self.about} {CHOICE}{SMOKE if preset == 'smoke' else ''}",
+            sections=tuple(
+                part for each in found for part in sections(each, self.lines, [*protocol.extra], cleaning=self.cleaning)
+            ),
             claims=decided((claim for each in found for claim in self.claims(each)), preset),
             rows=tuple(row for each in found for row in rows_of(each, preset, made_by, [*protocol.extra])),
-            notes=(search_note(protocol), *self.notes),
+            notes=(search_note(protocol), *(edge_note(each, protocol) for each in found), *self.notes),
         )
 
 
@@ -81,6 +86,19 @@ def search_note(protocol: Protocol) -> str:
         "up (it diverges, or ends above the loss that its search ended with), the next ones of the search follow one "
         f"by one until one does. The winner runs on {protocol.seeds[0]} seeds, that of BOME on {protocol.seeds[1]}."
     )
+
+
+def edge_note(found: Comparison, protocol: Protocol) -> str:
+    """Whose step size of v lies at an end of the grid, so that one beyond it might have been better."""
+    ends = {name: pick(protocol.outer_lrs) for name, pick in (("smallest", min), ("largest", max))}
+    told = [
+        f"the {name} ({end:g}): {', '.join(sorted(e.method for e in found.entries if e.values['outer_lr'] == end))}"
+        for name, end in ends.items()
+        if any(entry.values["outer_lr"] == end for entry in found.entries)
+    ]
+    if not told:
+        return f"No method chose a step size of v at an end of the grid on {found.task}."
+    return f"Step sizes of v at an end of the grid on {found.task}: {'; '.join(told)}."
 
 
 def settings_in_words(values: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 import bome
 from bome.checkpoint import write_atomic
 from bome.errors import ProblemError, StorageError
-from bome.experiments.base import Claim, Findings, Preset, Row, Section
+from bome.experiments.base import Claim, Findings, Preset, Row, Section, Table
 from bome.reports.figures import Drawing
 from bome.reports.html import environment, figure
 from bome.reports.tables import number
@@ -41,7 +41,7 @@ def command(name: str, preset: str) -> str:
 
 def heading(name: str) -> str:
     """The title of the claims of an experiment."""
-    return "Aims" if name.startswith(BENCH) else "Claims of the paper"
+    return "Aims" if name.startswith(BENCH) else "Claims of the paper and further aims"
 
 
 def prepare(folder: Path, name: str, preset: Preset) -> None:
@@ -96,7 +96,12 @@ def read(folder: Path) -> Findings:
             title=str(found["title"]),
             about=str(found["about"]),
             sections=tuple(
-                Section(str(s["title"]), str(s["about"]), tuple(_drawing(folder, d) for d in s["figures"]))
+                Section(
+                    str(s["title"]),
+                    str(s["about"]),
+                    tuple(_drawing(folder, d) for d in s["figures"]),
+                    _table(s.get("table")),
+                )
                 for s in found["sections"]
             ),
             claims=tuple(Claim(**claim) for claim in found["claims"]),
@@ -118,7 +123,12 @@ def write_page(folder: Path) -> Path:
         counts=counts(findings.claims),
         claims=[_judged(claim) for claim in findings.claims],
         sections=[
-            {"title": s.title, "about": s.about, "figures": [{**figure(d), "wide": _is_wide(d)} for d in s.figures]}
+            {
+                "title": s.title,
+                "about": s.about,
+                "table": s.table,
+                "figures": [{**figure(d), "wide": _is_wide(d)} for d in s.figures],
+            }
             for s in findings.sections
         ],
         notes=findings.notes,
@@ -155,12 +165,12 @@ def _markdown(name: str, preset: str, findings: Findings) -> str:
     lines += [f"Made by `{command(name, preset)} --docs docs/results`; do not edit by hand. "]
     lines += [f"All numbers: [{name}.json]({name}.json).", "", f"## {heading(name)}", ""]
     lines += [", ".join(text for text, _ in counts(findings.claims)) + ".", ""]
-    lines += ["| claim | where | tested in | found here | holds |", "|---|---|---|---|---|"]
-    for claim in findings.claims:
-        cells = (claim.text, claim.place, claim.variant, claim.found, f"**{WORDS[claim.holds][0]}**")
-        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    judged = [(c.text, c.place, c.variant, c.found, f"**{WORDS[c.holds][0]}**") for c in findings.claims]
+    lines += _markdown_table(("claim", "where", "tested in", "found here", "holds"), judged)
     for section in findings.sections:
         lines += ["", f"## {section.title}", "", section.about]
+        if section.table is not None:
+            lines += ["", *_markdown_table(section.table.header, section.table.rows)]
         for drawing in section.figures:
             lines += [
                 "",
@@ -175,6 +185,11 @@ def _markdown(name: str, preset: str, findings: Findings) -> str:
 def _judged(claim: Claim) -> dict[str, Any]:
     word, kind = WORDS[claim.holds]
     return {**asdict(claim), "word": word, "kind": kind}
+
+
+def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = (header, ("---",) * len(header), *rows)
+    return ["| " + " | ".join(map(_cell, cells)) + " |" for cells in lines]
 
 
 def _cell(text: str) -> str:
@@ -192,6 +207,7 @@ def _plain_findings(findings: Findings) -> dict[str, Any]:
             "title": section.title,
             "about": section.about,
             "figures": [{"name": d.name, "title": d.title, "caption": d.caption} for d in section.figures],
+            "table": None if section.table is None else asdict(section.table),
         }
         for section in findings.sections
     ]
@@ -202,6 +218,12 @@ def _plain_findings(findings: Findings) -> dict[str, Any]:
         "sections": sections,
         "notes": list(findings.notes),
     }
+
+
+def _table(told: Mapping[str, Any] | None) -> Table | None:
+    if told is None:
+        return None
+    return Table(tuple(map(str, told["header"])), tuple(tuple(map(str, cells)) for cells in told["rows"]))
 
 
 def _drawing(folder: Path, told: Mapping[str, Any]) -> Drawing:

@@ -127,7 +127,8 @@ def _claims(found: Comparison) -> Iterator[Claim]:
         yield near("the start as released", task, found.reference("start", "test_accuracy"), RELEASED, 0.5)
         for entry, variant in ((bome, "selected"), *((entry, "tuned") for entry in found.extra)):
             yield at_least("BOME's test accuracy", task, variant, entry.last("test_accuracy"), TARGET)
-    yield first_or_level(found)
+    yield first_or_level(found, bome, "selected")
+    yield first_or_level(found, found.extra[0], "tuned")
     yield one_inner_step(found)
     afresh = bome.last("test_accuracy", resolved=True)
     plain = found.reference("one penalty", "test_accuracy")
@@ -160,6 +161,11 @@ REGULARIZATION = LearningExperiment(
         "All other settings are those of the authors' code: step size 100 for θ, momentum 0.9, φ = ηq̂ with η = 10⁻⁴. "
         f"“tuned” is BOME with {settings_in_words(TUNED)}.",
         "All methods use all posts at once here: sparse products have no minibatches.",
+        "What the joint iterates gain over the start is mostly that they train on the validation posts too: a model of "
+        "training and validation posts without any outer problem is as good, θ solved afresh for the learned penalties "
+        "is little better than one penalty for all words, and the step size of v hardly matters. PBGD takes 500 steps "
+        "of three gradients each; the choice on seed 0 gave BOME T = 10, 125 steps of twelve, and with them less of "
+        "that training. “tuned” has T = 1.",
     ),
     cleaning=False,
 )

@@ -146,3 +146,10 @@ class Method(ABC):
     def settings(self) -> dict[str, Any]:
         """The hyper-parameters, for reports."""
         return {"method": self.name, "settings": repr(self)}
+
+
+def check_accepted(method: Method, problem: Problem) -> None:
+    """Refuse a problem that the method cannot solve."""
+    reason = method.refusal(problem)
+    if reason is not None:
+        raise UnsupportedError(f"{method.name} cannot solve this problem: {reason}")

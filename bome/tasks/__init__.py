@@ -27,14 +27,18 @@ TASKS: dict[str, Callable[..., Task]] = {
 """Every task by its name on the command line."""
 
 ON_DATA: dict[str, Settings] = {
-    "hyperclean-mnist": hyperclean.SETTINGS,
-    "hyperclean-fashion": hyperclean.SETTINGS,
+    "hyperclean-mnist": hyperclean.VARIANTS["code"].settings(1),
+    "hyperclean-fashion": hyperclean.VARIANTS["code"].settings(1),
     "regularization-20news": regularization.SETTINGS,
 }
 """Tasks that need a data set, which building them may download; with the defaults of their runs."""
 
+SUGGESTED = {name: (hyperclean if name.startswith("hyperclean") else regularization).SUGGESTED for name in ON_DATA}
+"""What these tasks set for some methods."""
+
 __all__ = [
     "ON_DATA",
+    "SUGGESTED",
     "TASKS",
     "Optimum",
     "QuadraticInstance",

@@ -84,11 +84,36 @@ def test_means_and_errors_are_over_the_seeds_and_axes_are_scaled() -> None:
 
 @pytest.mark.parametrize(
     ("bome", "other", "holds"),
-    [([91.0, 91.2], [90.0, 90.2], True), ([91.0, 91.2], [91.1, 91.3], True), ([90.0, 90.1], [91.0, 91.1], False)],
+    [
+        ([91.0, 91.2], [90.0, 90.2], True),
+        ([91.0, 91.2], [91.4, 91.0], True),  # −0.1 ± 0.3
+        ([91.0, 95.0], [91.2, 95.2], False),  # worse on every seed, however much the seeds differ
+        ([90.0, 90.1, 99.0], [91.0, 91.1], False),  # a seed that the other does not have
+    ],
 )
-def test_first_or_level_allows_one_standard_error(bome: list[float], other: list[float], holds: bool) -> None:
-    found = Comparison("hyperclean-digits", {}, (_entry("bome", bome), _entry("itd", other)), (), {})
-    assert comparison_report.first_or_level(found).holds is holds
+def test_first_or_level_compares_seed_by_seed_and_allows_one_standard_error(
+    bome: list[float], other: list[float], holds: bool
+) -> None:
+    ours = _entry("bome", bome)
+    found = Comparison("hyperclean-digits", {}, (ours, _entry("itd", other)), (), {})
+    assert comparison_report.first_or_level(found, ours, "selected").holds is holds
+
+
+def test_a_method_with_a_diverged_run_is_named_and_its_other_runs_are_told() -> None:
+    three = _entry("itd", [80.0, 90.0, 85.0])
+    first, second, third = three.outcomes
+    astray = replace(three, outcomes=(first, replace(second, status="diverged"), third))
+    found = Comparison("hyperclean-digits", {}, (_entry("bome", [91.0, 92.0, 93.0]), astray), (), {})
+    assert astray.last("test_accuracy")[0] == 82.5
+    assert "itd on seed 1." in comparison_report._about(found)
+    table = comparison_report.results(found, [], cleaning=False)
+    row = dict(zip(table.header, table.rows[1], strict=True))
+    assert (row["method"], row["test accuracy, %"], row["seeds"]) == ("itd", "82.50 ± 2.50", "2")
+
+
+def test_an_ablation_tells_what_its_runs_share() -> None:
+    entries = {f"T = {t}": replace(_entry("bome", [90.0]), values={"inner_steps": t, "eta": 0.5}) for t in (1, 5)}
+    assert comparison_report._shared(entries) == "bome on seed 0 with eta = 0.5."
 
 
 def test_the_choice_is_made_on_validation_set_2_and_not_on_test(
