@@ -81,7 +81,7 @@ def _every(field: Field, rates: Sequence[float]) -> Iterator[Cell]:
 def _star(field: Field) -> Iterator[Cell]:
     """All kinds with the usual number of trusted rows; other numbers with uniform noise and fewer rates."""
     for kind in KINDS:
-        for rate in (0.2, 0.5, 0.7, 0.9) if kind == "uniform" else (0.2, 0.5, 0.8):
+        for rate in (0.2, 0.5, 0.7, 0.9) if kind == "uniform" else (0.5, 0.8):
             yield field.cell(kind, rate, field.trusted[0])
     for trusted in field.trusted[1:]:
         for rate in (0.5, 0.9):

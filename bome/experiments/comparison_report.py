@@ -186,14 +186,13 @@ def results(found: Comparison, extra: Sequence[str], *, cleaning: bool) -> Table
 
 COLUMNS = {
     "test_accuracy": "test accuracy, %",
-    "test_loss": "test loss",
     "val2_loss": "validation 2 loss",
     "f1": "F1, %",
 }
 
 
 def _metrics(*, cleaning: bool) -> tuple[str, ...]:
-    return ("test_accuracy", "test_loss", "val2_loss", *(("f1",) if cleaning else ()))
+    return ("test_accuracy", "val2_loss", *(("f1",) if cleaning else ()))
 
 
 def _reached(entry: Entry, *, cleaning: bool) -> tuple[str, ...]:
