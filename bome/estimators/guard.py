@@ -19,7 +19,7 @@ from bome.estimators.weighting import Weighting, learn_factors
 NAMES = ("cleaned", "relabelled", "trusted only", "all rows")
 RIDGES = (30, 10, 3, 1, 0.3, 0.1)
 """Of models of the trusted rows alone, times 10⁻⁴ and the mean squared length of a row."""
-GUARD_ENTRIES = 20_000_000
+GUARD_ENTRIES = 8_000_000
 """The guard looks at as many doubtful rows as have this many entries."""
 RIDGE_ROWS = 2_000
 POWERS = (-2.0, 3.0)

@@ -66,7 +66,7 @@ def fit_softmax(
         return value, grad.astype(np.float64) + penalty * flat
 
     first = np.zeros(d * k + k) if start is None else np.concatenate([start.coef.ravel(), start.intercept])
-    options = {"maxiter": max_iter, "maxcor": 20, "gtol": 1e-5, "ftol": 1e-8}
+    options = {"maxiter": max_iter, "maxcor": 20, "gtol": 1e-5, "ftol": 1e-6}
     best = minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x
     return Affine(best[: d * k].reshape(d, k), best[d * k :])
 
