@@ -1,4 +1,4 @@
-"""Learnable regularisation: a penalty for each word of 20 Newsgroups, or each pixel of digits (section 5.3 of the paper).
+"""Learnable regularisation: a penalty for each word of 20 Newsgroups or pixel of digits (section 5.3 of the paper).
 
 f is the mean cross-entropy of a linear softmax model on validation documents; g the one on training documents plus a
 penalty for each word: g = mean ℓ_i(θ) + ½ mean_{j,c} θ_jc² exp(v_j). Half of the test documents are validation set 2,
