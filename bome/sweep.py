@@ -658,20 +658,20 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
 def ranked(outcomes: Iterable[Outcome]) -> list[Choice]:
     """The configurations, best first by their `criterion`; never by test."""
     by_values: dict[tuple[tuple[str, Any], ...], list[Outcome]] = {}
-    for outcome in outcomes:
+    for outcome in (everything := tuple(outcomes)):
         by_values.setdefault(outcome.job.values, []).append(outcome)
-    choices = [Choice(values, tuple(found), _score(found)) for values, found in by_values.items()]
+    by = criterion(everything)
+    choices = [Choice(values, tuple(found), _score(found, by)) for values, found in by_values.items()]
     return sorted(choices, key=lambda choice: choice.score)
 
 
 def criterion(outcomes: Sequence[Outcome]) -> str:
-    """By what these runs are judged: the first of `CRITERIA` that all of them have."""
-    told = [name for name in CRITERIA if all(outcome.last.get(name) is not None for outcome in outcomes)]
+    """By what these runs are judged: the first of `CRITERIA` that any of them tells."""
+    told = [name for name in CRITERIA if any(outcome.last.get(name) is not None for outcome in outcomes)]
     return told[0] if told else CRITERIA[-1]
 
 
-def _score(outcomes: Sequence[Outcome]) -> float:
-    by = criterion(outcomes)
+def _score(outcomes: Sequence[Outcome], by: str) -> float:
     scores = [outcome.last.get(by) for outcome in outcomes]
     if any(outcome.status != FINISHED for outcome in outcomes) or any(score is None for score in scores):
         return math.inf

@@ -581,7 +581,15 @@ def test_the_choice_is_by_the_mean_loss_on_validation_set_2_and_never_by_test() 
     assert choices[0].mean("test_accuracy") == (10.0, None)
 
 
-def test_without_validation_set_2_the_choice_is_by_f() -> None:
+def test_without_validation_set_2_a_low_f_is_not_chosen_where_theta_does_not_minimise_g() -> None:
+    near, far = {"distance_to_optimum": 0.1, "kkt": 0.3, "f": 2.0}, {"distance_to_optimum": 0.5, "kkt": 0.2, "f": 1.0}
+    for known, best in ((("distance_to_optimum", "kkt", "f"), 1), (("kkt", "f"), 2)):
+        outcomes = [outcome_of(eta, 0, FINISHED, **{k: told[k] for k in known}) for eta, told in ((1, near), (2, far))]
+        assert dict(ranked(outcomes)[0].values)["eta"] == best
+        assert sweep.criterion(outcomes) == known[0]
+
+
+def test_where_nothing_else_is_known_the_choice_is_by_f() -> None:
     assert [dict(choice.values)["eta"] for choice in ranked([outcome_of(1, 0, f=2.0), outcome_of(2, 0, f=1.0)])] == [
         2,
         1,

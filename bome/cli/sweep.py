@@ -141,6 +141,10 @@ def _told_how_to_continue(command: str) -> Iterator[None]:
         raise
 
 
+def _scored_by(choices: Sequence[Choice]) -> str:
+    return sweeps.criterion([outcome for choice in choices for outcome in choice.outcomes])
+
+
 def _names(choices: Sequence[Choice]) -> list[str]:
     """What is observed in some run, in order."""
     return list(dict.fromkeys(name for choice in choices for outcome in choice.outcomes for name in outcome.observed))
@@ -156,7 +160,7 @@ def _swept(values: Sequence[tuple[str, Any]], axes: Sequence[str]) -> str:
 
 
 def _show(choices: Sequence[Choice], folder: Path, axes: Sequence[str], title: str) -> None:
-    by = sweeps.criterion(choices[0].outcomes)
+    by = _scored_by(choices)
     learned = "test_accuracy" in _names(choices)
     names = [name for name in (_names(choices) if learned else ("f", "q")) if name not in (by, "test_accuracy")]
     rows = []
@@ -196,7 +200,7 @@ def _summary(choices: Sequence[Choice], folder: Path, axes: Sequence[str]) -> di
     chosen = choices[0] if math.isfinite(choices[0].score) else None
     return {
         "folder": str(folder),
-        "chosen_by": sweeps.criterion(choices[0].outcomes),
+        "chosen_by": _scored_by(choices),
         "chosen": None if chosen is None else {key: value for key, value in chosen.values if key in axes},
         "configurations": [told(choice) for choice in choices],
         "not_finished": [

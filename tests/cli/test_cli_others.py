@@ -107,6 +107,16 @@ def test_demo_ends_with_digits_cleaned(
     assert "data:image/png" in (folder / "report.html").read_text()
 
 
+def test_listed_defaults_are_those_of_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert execute(["ls", "settings"]) == 0
+    printed = capsys.readouterr().out
+    shown = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.startswith(" hyperclean-")}
+    assert shown["hyperclean-mnist"] == shown["hyperclean-fashion"] == shown["hyperclean-digits"]
+    assert "gap" in shown["hyperclean-mnist"]
+    assert re.search(r"bvfsm +c_z=0.01, c_ln=1 ", printed)
+
+
 def test_the_settings_of_the_demo_are_valid_and_cover_the_toys_of_the_paper() -> None:
     for toy in demo.TOYS:
         rundir.checked_plan(toy.task, "bome", toy.settings, 0)

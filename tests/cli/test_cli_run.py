@@ -60,6 +60,7 @@ def test_config_holds_what_was_given_and_what_follows(place: Path) -> None:
     config = rundir.read_config(folder)
     assert config.spec == {"task": "quadratic", "method": "bome", "set": {"steps": 5, "phi": "gap"}, "seed": 3}
     assert config.settings["outer_lr"] == 0.2
+    assert config.settings["geometry"] == "euclidean"  # of the method alone
     assert config.command == "bome run quadratic --method bome --set steps=5 --set phi=gap --seed 3"
 
 

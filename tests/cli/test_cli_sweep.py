@@ -86,7 +86,7 @@ def test_the_same_command_again_runs_nothing_and_says_the_same(
     monkeypatch.setattr(sweeps, "solve", None)
     assert execute(command) == 0
     assert capsys.readouterr().out == first
-    assert "chosen by f: " in first
+    assert "chosen by distance_to_optimum: " in first
 
 
 def test_a_sweep_without_a_grid_runs_the_defaults_for_each_seed(
@@ -156,7 +156,7 @@ def test_diverged_runs_are_listed_with_their_reason_and_never_chosen(
     printed = capsys.readouterr().out
     assert all(cell_len(line) <= 80 for line in printed.splitlines())
     assert "Not finished" in printed
-    assert "chosen by f: outer_lr=0.001" in printed
+    assert "chosen by distance_to_optimum: outer_lr=0.001" in printed
     assert execute([*command, "--out", "x", "--json"]) == 0
     found = summary(capsys)
     (broken,) = found["not_finished"]
