@@ -16,6 +16,7 @@ import typer
 import bome
 from bome import rundir
 from bome import sweep as sweeps
+from bome.checkpoint import write_atomic
 from bome.cli.console import line, note, number, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
 from bome.errors import BilevelError, ProblemError
@@ -66,7 +67,7 @@ def sweep(
 ) -> None:
     """Search over settings: each configuration with each seed once; chosen by validation set 2, judged by test.
 
-    The same command again goes on where it was stopped.
+    The same command again goes on where it was stopped. What --json prints also stands in summary.json.
     """
     axes = _axes(task, method, grid or ())
     values = parsed(task, method, parse_settings(settings))
@@ -82,8 +83,10 @@ def sweep(
     with _told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
         outcomes = sweeps.carry_out(jobs, folder, report, workers, backend.value)
     choices = sweeps.ranked(outcomes.values())
+    summary = json.dumps(rundir.plain(_summary(choices, folder, list(axes))), ensure_ascii=False)
+    write_atomic(folder / rundir.SUMMARY, summary + "\n")
     if as_json:
-        line(json.dumps(rundir.plain(_summary(choices, folder, list(axes))), ensure_ascii=False))
+        line(summary)
     elif not quiet:
         _show(choices, folder, list(axes), f"{task} by {method}")
     if not math.isfinite(choices[0].score):

@@ -84,7 +84,7 @@ def search_note(protocol: Protocol) -> str:
         f"for each. The best step size of each T then runs on seed 0 for {protocol.budget:g} (at most "
         f"{protocol.most_steps} outer steps), and the lowest loss on validation set 2 wins. Where none of them holds "
         "up (it diverges, or ends above the loss that its search ended with), the next ones of the search follow one "
-        f"by one until one does. The winner runs on {protocol.seeds[0]} seeds, that of BOME on {protocol.seeds[1]}."
+        f"by one until one does. Seeds of the winner: {protocol.seeds[0]}; of that of BOME: {protocol.seeds[1]}."
     )
 
 

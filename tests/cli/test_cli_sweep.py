@@ -64,6 +64,7 @@ def test_json_has_means_and_standard_errors_of_all_that_is_observed(
 ) -> None:
     assert execute(["sweep", "hyperclean-digits", *GRID, *SHORT, "--out", "x", "--json"]) == 0
     found = summary(capsys)
+    assert found == json.loads((place / "x" / "summary.json").read_text())
     assert found["chosen_by"] == "val2_loss"
     assert found["chosen"] == {key: found["configurations"][0]["values"][key] for key in ("inner_steps", "outer_lr")}
     assert found["not_finished"] == []

@@ -141,7 +141,7 @@ def test_the_note_on_the_search_tells_the_budgets_the_grid_and_the_seeds() -> No
         "step sizes of v 10, 50, 100, 500, 1000",
         "11 gradient-equivalents",
         "for 222 (at most 33 outer steps)",
-        "on 4 seeds, that of BOME on 6",
+        "Seeds of the winner: 4; of that of BOME: 6",
     ):
         assert words in told
 
