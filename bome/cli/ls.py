@@ -1,5 +1,6 @@
 """`bome ls`: what there is."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from enum import StrEnum
 from typing import Annotated, Any
@@ -63,12 +64,13 @@ def _settings() -> None:
             table(f"Settings of {name} only", ("key", "meaning", "default"), rows)
     by_task = [(name, asdict(ON_DATA[name] if name in ON_DATA else make().settings)) for name, make in TASKS.items()]
     keys = [key for key in by_task[0][1] if len({values[key] for _, values in by_task}) > 1]
-    table("Defaults by task", ("task", *keys), [(name, *(_short(v[key]) for key in keys)) for name, v in by_task])
+    table(
+        "Defaults by task", ("task", "settings"), [(name, _told({key: v[key] for key in keys})) for name, v in by_task]
+    )
     suggested: dict[tuple[str, str], list[str]] = {}
     for name, make in TASKS.items():
         for method, values in (SUGGESTED[name] if name in SUGGESTED else make().suggested).items():
-            text = ", ".join(f"{key}={_short(value)}" for key, value in values.items())
-            suggested.setdefault((method, text), []).append(name)
+            suggested.setdefault((method, _told(values)), []).append(name)
     rows = [(method, values, ", ".join(names)) for (method, values), names in suggested.items()]
     table("Further defaults of methods by task", ("method", "settings", "tasks"), rows)
 
@@ -81,8 +83,8 @@ def _data() -> None:
     table("Data sets (BOME_DATA, BOME_CACHE)", ("name", "description", "download", "where"), rows)
 
 
-def _short(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+def _told(values: Mapping[str, float | str]) -> str:
+    return ", ".join(f"{key}={x if isinstance(x, str) else f'{x:g}'}" for key, x in values.items())
 
 
 def _default(field: Any) -> str:

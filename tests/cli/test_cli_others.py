@@ -113,7 +113,7 @@ def test_listed_defaults_are_those_of_runs(capsys: pytest.CaptureFixture[str], m
     printed = capsys.readouterr().out
     shown = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.startswith(" hyperclean-")}
     assert shown["hyperclean-mnist"] == shown["hyperclean-fashion"] == shown["hyperclean-digits"]
-    assert "gap" in shown["hyperclean-mnist"]
+    assert "phi=gap," in shown["hyperclean-mnist"]
     assert re.search(r"bvfsm +c_z=0.01, c_ln=1 ", printed)
 
 
