@@ -8,20 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import algorithm1
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
+from algorithm1 import Array as Array  # also for those who import it from here
 
 
-class Losses(Protocol):
+class Losses(algorithm1.Losses, Protocol):
     """Values, gradients and second-order products."""
 
-    def g(self, v: Array, theta: Array) -> float: ...
-    def g_v(self, v: Array, theta: Array) -> Array: ...
-    def g_theta(self, v: Array, theta: Array) -> Array: ...
-    def f_v(self, v: Array, theta: Array) -> Array: ...
-    def f_theta(self, v: Array, theta: Array) -> Array: ...
     def hvp(self, v: Array, z: Array) -> Array: ...
     def xvp(self, v: Array, z: Array) -> Array: ...
 
@@ -69,30 +63,8 @@ class Coreset:
         return s * (d - np.sum(s * d))  # the Jacobian of the softmax is diag(σ) − σσᵀ
 
 
-@dataclass(frozen=True)
-class Quadratic:
-    """f = ½‖θ − a‖² + ½‖v − b‖², g = ½(θ − Av)ᵀH(θ − Av), H symmetric."""
-
-    A: Array
-    H: Array
-    a: Array
-    b: Array
-
-    def g(self, v: Array, theta: Array) -> float:
-        r = theta - self.A @ v
-        return float(0.5 * r @ self.H @ r)
-
-    def g_v(self, v: Array, theta: Array) -> Array:
-        return -self.A.T @ self.H @ (theta - self.A @ v)
-
-    def g_theta(self, v: Array, theta: Array) -> Array:
-        return self.H @ (theta - self.A @ v)
-
-    def f_v(self, v: Array, theta: Array) -> Array:
-        return v - self.b
-
-    def f_theta(self, v: Array, theta: Array) -> Array:
-        return theta - self.a
+class Quadratic(algorithm1.Quadratic):
+    """With second-order products."""
 
     def hvp(self, v: Array, z: Array) -> Array:
         return self.H @ z
