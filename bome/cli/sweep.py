@@ -67,7 +67,8 @@ def sweep(
 ) -> None:
     """Search over settings: each configuration with each seed once; chosen by validation set 2, judged by test.
 
-    The same command again goes on where it was stopped. What --json prints also stands in summary.json.
+    Where there is no such set, the distance to the known solution chooses, or how far from stationary a run ended. The
+    same command again goes on where it was stopped. What --json prints also stands in summary.json.
     """
     axes = _axes(task, method, grid or ())
     values = parsed(task, method, parse_settings(settings))

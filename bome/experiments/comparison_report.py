@@ -10,6 +10,12 @@ from bome.experiments.comparison import Comparison, Entry
 from bome.sweep import mean_and_error
 
 METRICS = ("test_accuracy", "test_loss", "val2_loss", "f1", "precision", "recall")
+TITLES = {
+    "test_accuracy": "test accuracy, %",
+    "val2_loss": "validation 2 loss",
+    "f1": "F1, %",
+}
+"""Of the metrics that tables show."""
 
 
 def accuracy(number: tuple[float, float | None]) -> str:
@@ -180,15 +186,8 @@ def results(found: Comparison, extra: Sequence[str], *, cleaning: bool) -> Table
     for name, each in found.references.items():
         numbers = [_cell(m, found.reference(name, m)) if m in each[0] else "" for m in _metrics(cleaning=cleaning)]
         rows.append((f"reference: {name}", *numbers, "", "", "", "", "", f"{len(each)}"))
-    header = ("method", *(COLUMNS[metric] for metric in _metrics(cleaning=cleaning)), "θ afresh, %")
+    header = ("method", *(TITLES[metric] for metric in _metrics(cleaning=cleaning)), "θ afresh, %")
     return Table((*header, "T", "ξ_v", "steps", "gradients", "seeds"), tuple(rows))
-
-
-COLUMNS = {
-    "test_accuracy": "test accuracy, %",
-    "val2_loss": "validation 2 loss",
-    "f1": "F1, %",
-}
 
 
 def _metrics(*, cleaning: bool) -> tuple[str, ...]:
@@ -233,4 +232,4 @@ def _shared(entries: Mapping[str, Entry]) -> str:
 
 def _varied(name: str, entries: Mapping[str, Entry], *, cleaning: bool) -> Table:
     rows = tuple((label, *_reached(entry, cleaning=cleaning)) for label, entry in entries.items())
-    return Table((name, *(COLUMNS[metric] for metric in _metrics(cleaning=cleaning))), rows)
+    return Table((name, *(TITLES[metric] for metric in _metrics(cleaning=cleaning))), rows)
