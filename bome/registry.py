@@ -46,6 +46,7 @@ STRATEGIES: dict[str, str] = {
     "ctn+itd": "contextual transformation network as published, with the direct derivative only",
     "ctn+bvfsm": "the same with bvfsm",
     "ctn+penalty": "the same with penalty",
+    "ctn+pbgd": "the same with pbgd, that is bome with a constant multiplier",
     "ctn+bome": "the same with bome",
 }
 """What can be run on a stream of tasks, and a line on each."""

@@ -333,14 +333,13 @@ def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[int
 
 
 def _surely_finite(step: Step) -> bool:
-    """Whether a sharded direction must be finite, by numbers that all ranks know: no entry is longer than the whole."""
-    leaves = step.direction.v + step.direction.theta
-    if step.size is None or step.new_theta is not None or not any(map(is_sharded, leaves)):
+    """Whether the direction must be finite, by numbers that all ranks know: no entry is longer than the whole."""
+    if step.size is None or step.new_theta is not None:
         return False
-    limit = min(torch.finfo(x.dtype).max for x in leaves) / 2
     values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
-    total = torch.stack([x.double() for x in (*values, step.size)]).sum()
-    return math.isfinite(float(total)) and float(step.size) < limit**2
+    total = float(torch.stack([x.double() for x in (*values, step.size)]).sum())
+    limit = min(torch.finfo(x.dtype).max for x in step.direction.v + step.direction.theta) / 2
+    return math.isfinite(total) and math.sqrt(max(float(step.size), 0.0)) < limit
 
 
 def _sharded_state(optimiser: Optimizer, state: dict[str, Any]) -> dict[str, Any]:

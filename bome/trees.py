@@ -6,7 +6,7 @@ block, so that no float64 copy of a whole variable ever exists. Of tensors that 
 on its part; products are summed over the ranks, and are bitwise equal on all of them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -48,16 +48,15 @@ def _sums(
     if not a:
         zero = torch.zeros(1, dtype=torch.float64)
         return of(zero, zero)
-    sums: dict[Any, Leaves] = {}
+    alike: dict[tuple[Any, float], list[Leaves]] = {}
     for x, y, weight in zip(a, b, weights or (1.0,) * len(a), strict=True):
-        over = layout(x)
-        for p, q in zip(_blocks(local(x)), _blocks(local(y)), strict=True):
-            found = of(p.double(), q.double())
-            if weight != 1.0:
-                found = tuple(weight * each for each in found)
-            sums[over] = add(sums[over], found) if over in sums else found
-    parts = [each if over is None else summed(torch.stack(each), over).unbind() for over, each in sums.items()]
-    return tuple(sum(each[1:], each[0]) for each in zip(*parts, strict=True))
+        alike.setdefault((layout(x), weight), []).append((local(x), local(y)))
+    parts = []
+    for (over, weight), leaves in alike.items():
+        found = zip(*(of(p.double(), q.double()) for p, q in _side_by_side(leaves)), strict=True)
+        each = weight * torch.stack([torch.stack(numbers).sum() for numbers in found])
+        parts.append(each if over is None else summed(each, over))
+    return tuple(torch.stack(parts).sum(0).unbind())
 
 
 def sub(a: Leaves, b: Leaves) -> Leaves:
@@ -101,9 +100,29 @@ def zeros_like(a: Leaves) -> Leaves:
     return tuple(torch.zeros_like(x) for x in a)
 
 
-def _blocks(x: Tensor) -> Iterator[Tensor]:
-    flat = x.reshape(-1)
-    return iter((flat,)) if flat.numel() <= BLOCK else iter(torch.split(flat, BLOCK))
+def _blocks(x: Tensor) -> Sequence[Tensor]:
+    return torch.split(x.reshape(-1), BLOCK)
+
+
+def _side_by_side(leaves: Iterable[Leaves]) -> Iterator[Leaves]:
+    """The entries of some tensors each, in blocks: large tensors are split, small ones joined."""
+    small: list[Leaves] = []
+    room = BLOCK
+    for parts in leaves:
+        if parts[0].numel() > BLOCK:
+            yield from zip(*map(_blocks, parts), strict=True)
+            continue
+        if parts[0].numel() > room:
+            yield _joined(small)
+            small, room = [], BLOCK
+        small.append(tuple(x.reshape(-1) for x in parts))
+        room -= parts[0].numel()
+    if small:
+        yield _joined(small)
+
+
+def _joined(leaves: Sequence[Leaves]) -> Leaves:
+    return leaves[0] if len(leaves) == 1 else tuple(map(torch.cat, zip(*leaves, strict=True)))
 
 
 def _in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
@@ -111,7 +130,7 @@ def _in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
     parts = tuple(map(local, leaves))
     last = parts[-1]
     if last.numel() <= BLOCK:
-        out = op(*(x.reshape(-1) for x in parts)).to(last.dtype).reshape(last.shape)
+        out = op(*parts).to(last.dtype).reshape(last.shape)
     else:
         out = torch.empty_like(last, memory_format=torch.contiguous_format)
         for target, *blocks in zip(_blocks(out), *map(_blocks, parts), strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bome.experiments.base import Section
+from bome.experiments.base import Section, Table
 from bome.experiments.comparison_figures import drawing
 from bome.experiments.continual_claims import PAPER
 from bome.experiments.continual_results import Entry, Results, in_words
@@ -24,7 +24,6 @@ def sections(results: Results) -> Iterator[Section]:
     """The figures of a stream."""
     task = results.task
     entries = [entry for entry in results.entries if entry.runs.finished]
-    told = "; ".join(f"{entry.title} {in_words(entry.runs.mean('acc'))}" for entry in entries)
     shown = {entry.title: entry.runs.matrix() for entry in entries if entry.title in SHOWN}
     drawings = [
         drawing(
@@ -59,22 +58,42 @@ def sections(results: Results) -> Iterator[Section]:
             times(entries),
         ),
     ]
-    yield Section(task, f"ACC: {told}.", tuple(drawings))
+    about = "Mean ± standard error over the seeds; beside it the number of the paper, where it has one."
+    yield Section(task, about, tuple(drawings), table(task, entries))
     if results.ablations:
         yield Section(
             f"{task}: where the advantage comes from",
             "BOME moves θ along ∇f as well, which the published optimiser does not, and its barrier sees to it that g "
-            "still falls. A small η leaves θ to ∇f, a large one to g; T is the look-ahead of q̂. The published "
-            "optimiser is the dashed line.",
-            (
-                drawing(
-                    f"{task}-ablation",
-                    f"Other η, φ and T, {task}",
-                    "; ".join(f"{label}: {in_words(runs.mean('acc'))}" for label, runs in results.ablations.items()),
-                    ablation(results),
-                ),
-            ),
+            "still falls. A small η leaves θ to ∇f, a large one to g; T is the look-ahead of q̂. With a constant λ in "
+            "place of the barrier θ moves along ∇f all the same. The published optimiser is the dashed line.",
+            (drawing(f"{task}-ablation", f"Other η, φ and T, {task}", "ACC and NBT.", ablation(results)),),
+            varied(results),
         )
+
+
+def table(task: str, entries: Sequence[Entry]) -> Table:
+    """All metrics of every strategy, and the paper's."""
+    rows = []
+    for entry in entries:
+        told = PAPER.get(task, {}).get(entry.strategy, {}) if not entry.tuned else {}
+        numbers = [
+            f"{in_words(entry.runs.mean(metric))}" + (f" ({told[metric]:.2f})" if metric in told else "")
+            for metric in NAMES
+            if entry.runs.values(metric)
+        ]
+        numbers += [""] * (len(NAMES) - len(numbers))
+        rows.append((entry.title, *numbers, f"{sum(entry.runs.seconds()):.0f}", f"{len(entry.runs.finished)}"))
+    return Table(("strategy", *NAMES.values(), "seconds", "seeds"), tuple(rows))
+
+
+def varied(results: Results) -> Table:
+    """All metrics of BOME with other settings, beside BOME and the published optimiser."""
+    usual = {e.title: e.runs for e in results.entries if e.variant == "published" and e.strategy in SHOWN[:2]}
+    rows = [
+        (label, *(in_words(runs.mean(metric)) for metric in NAMES), f"{len(runs.finished)}")
+        for label, runs in {**usual, **results.ablations}.items()
+    ]
+    return Table(("settings", *NAMES.values(), "seeds"), tuple(rows))
 
 
 def beside_paper(results: Results, entries: Sequence[Entry]) -> Figure:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bome.rundir import FINISHED
 from bome.sweep import mean_and_error
 
-PUBLISHED = frozenset({"er", "gem", "mer", "ctn+itd", "ctn+bome"})
+PUBLISHED = frozenset({"offline", "er", "gem", "mer", "ctn+itd", "ctn+bome"})
 """Strategies of which settings were published for streams of this kind."""
 
 Number = tuple[float, float | None]
@@ -90,13 +90,11 @@ class Results:
         task: the stream.
         entries: the strategies in the order of the paper.
         ablations: the runs of BOME with other settings, by label.
-        settings: of the ablations.
     """
 
     task: str
     entries: tuple[Entry, ...]
     ablations: Mapping[str, Runs] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def entry(self, strategy: str, variant: str | None = None) -> Entry | None:
         """That of a strategy."""

@@ -95,10 +95,11 @@ class Spec:
 
 
 USUAL: dict[str, dict[str, Any]] = {
-    "gem": {"theta_lr": 0.1, "inner_steps": 1},
+    "er": {"inner_steps": 1},
+    "gem": {"inner_steps": 1},
     "mer": {"inner_steps": 9},
 }
-"""Settings of strategies where they differ from `Choices`: those that their authors published for permuted MNIST."""
+"""Settings of strategies where they differ from `Choices`: one update for each batch, or nine replays for mer."""
 
 EVERYWHERE: dict[str, dict[str, Any]] = {
     "continual-cifar": {"theta_lr": 0.01, "outer_lr": 0.05},

@@ -263,11 +263,10 @@ def check(oracle: Oracle, method: str, needs: Needs) -> None:
 def _sound(value: Tensor, path: Sequence[Tensor], theta: Leaves) -> Tensor:
     """The value at the end of a look-ahead; NaN if a value on the path or an entry of θ^(T) is NaN or infinite.
 
-    Sums in float64, which stay finite for finite terms of the smaller types.
+    The largest and the smallest entry of a tensor tell that, and take a third of the time of a sum.
     """
-    total = torch.stack(tuple(path)).sum(dtype=torch.float64)
-    for x in theta:
-        total = total + local(x).sum(dtype=torch.float64)
+    ends = [torch.aminmax(part) for part in map(local, theta) if part.numel()]  # a shard may be empty
+    total = torch.stack([x.double() for x in (*path, *(end for both in ends for end in both))]).sum()
     return value + (0 * total).to(value.dtype)
 
 

@@ -205,7 +205,7 @@ SMALL = Protocol(
         Candidate("ctn+itd", 1),
         Candidate("ctn+bome", 2),
     ),
-    {"η = 1": {"eta": 1.0}},
+    {"η = 1": ("ctn+bome", {"eta": 1.0})},
 )
 
 
@@ -318,10 +318,10 @@ def test_a_recorded_choice_is_kept_unless_the_grid_changes(tmp_path: Path, monke
     monkeypatch.setattr(continual, "perform", None)
     assert choose(DIGITS, candidate, tmp_path, silent, 1) == {"theta_lr": 0.01}
     with pytest.raises(TypeError):
-        choose(DIGITS, replace(candidate, grid=({"theta_lr": 0.2},)), tmp_path, silent, 1)
+        choose(DIGITS, replace(candidate, grid=({"theta_lr": 0.2}, {"theta_lr": 0.3})), tmp_path, silent, 1)
 
 
 @pytest.mark.slow
 def test_the_smoke_preset_runs(tmp_path: Path) -> None:
     results = carry_out(continual.PROTOCOLS["smoke"][0], tmp_path, silent, 1)
-    assert {entry.strategy for entry in results.entries} == set(NAMES)
+    assert {entry.strategy for entry in results.entries} == set(NAMES) - {"ctn+pbgd"}  # that is in the ablation only

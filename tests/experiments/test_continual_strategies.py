@@ -26,7 +26,7 @@ from bome.experiments.continual_strategies import (
 from bome.tasks.continual import STREAMS, Stream
 from bome.tasks.networks import Mlp
 
-ALL = ("offline", "er", "gem", "mer", "ctn+itd", "ctn+itd:total", "ctn+bvfsm", "ctn+penalty", "ctn+bome")
+ALL = ("offline", "er", "gem", "mer", "ctn+itd", "ctn+itd:total", "ctn+bvfsm", "ctn+penalty", "ctn+pbgd", "ctn+bome")
 
 
 def contextual(name: str, stream: Stream, **choices: Any) -> Contextual:
