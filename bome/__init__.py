@@ -63,6 +63,10 @@ __all__ = [
 _ESTIMATORS = ("HyperCleaner", "LearnedRegularization", "LearnedRegularizationRegressor")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are asked for, since scikit-learn takes longer to load than all the rest."""
     if name in _ESTIMATORS:

@@ -42,7 +42,7 @@ def clean(
     from bome.estimators.cleaning import Request
 
     request = Request(train, trusted, label, tuple(text or ()), tuple(image or ()), tuple(drop or ()), seed)
-    folder, summary = clean_into(out, request, command_of(request), quiet=quiet)
+    folder, summary = clean_into(out, request, command_of(request, out), quiet=quiet)
     if as_json:
         line(json.dumps({**summary, "folder": str(folder)}, ensure_ascii=False))
     elif not quiet:
@@ -81,11 +81,12 @@ def clean_into(out: Path | None, request: "Request", command: str, *, quiet: boo
         return folder, cleaning.write(folder, request, inputs, cleaner, command=command, seconds=seconds)
 
 
-def command_of(request: "Request") -> str:
+def command_of(request: "Request", out: Path | None) -> str:
     """The command that repeats a cleaning."""
     words = ["bome", "clean", str(request.train), "--trusted", str(request.trusted), "--label", request.label]
     for option, names in (("--text", request.text), ("--image", request.image), ("--drop", request.drop)):
         words += [word for name in names for word in (option, name)]
+    words += ["--out", str(out)] if out is not None else []
     return shlex.join([*words, "--seed", str(request.seed)])
 
 
@@ -97,6 +98,5 @@ def outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("rows", f"{rows:,} with {len(summary['classes'])} classes, and {summary['trusted_rows']:,} trusted"),
         ("suspicious", f"{wrong:,} ({wrong / rows:.1%}), listed in issues.csv"),
         ("model", f"{summary['choice']}: {summary['choice_reason']}"),
-        ("certificate", (summary["certificate"] or {}).get("verdict", "–")),
         ("seconds", f"{summary['seconds']:.1f}"),
     ]

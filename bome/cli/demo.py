@@ -83,7 +83,8 @@ def _clean_digits(folder: Path, seed: int, *, quiet: bool) -> None:
     from bome.estimators import example  # scikit-learn takes a while to import
 
     digits = example.write_digits(folder, seed)
-    cleaned, summary = clean_into(folder / CLEANED, digits.request, clean_command(digits.request), quiet=quiet)
+    command = clean_command(digits.request, folder / CLEANED)
+    cleaned, summary = clean_into(folder / CLEANED, digits.request, command, quiet=quiet)
     judged = example.judge(digits, cleaned)
     if quiet:
         return

@@ -11,7 +11,7 @@ from bome.cli.options import Json, Quiet
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where 'bome clean' wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where 'bome clean' wrote, or its model.safetensors.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A CSV or Parquet file with the same columns.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
     quiet: Quiet = False,
@@ -25,5 +25,7 @@ def predict(
         line(json.dumps(found, ensure_ascii=False))
     elif not quiet:
         if found["accuracy"] is not None:
-            line(f"accuracy against the labels of {data}: {found['accuracy']:.1%}")
-        line(f"{found['rows']:,} predictions: {out}")
+            left = found["rows"] - found["labelled"]
+            told = f" ({left:,} without a label that the model knows)" if left else ""
+            line(f"accuracy against the labels of {data}: {found['accuracy']:.1%}{told}")
+        line(f"{found['rows']:,} prediction{'s' if found['rows'] != 1 else ''}: {out}")

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from bome.estimators.models import Fitter, Model
-from bome.estimators.rows import Rows, folds, stack
-from bome.estimators.softmax import Array, probabilities
+from bome.estimators.rows import Rows, folds, stack, trusted_folds
+from bome.estimators.softmax import Array, probabilities, stacked
 
 ROUNDS = 6
 """At most."""
 SETTLED = 0.005
 """Rounds end when the posterior of the given labels changes by less than this on average."""
 PARTS = 4
+TRUSTED_PARTS = 3
+TINY = 1e-30
+"""The least probability of which a logarithm is taken."""
 LARGE = 4_000_000
 """Rows with more entries than this are judged in two parts: a half of them is enough to fit a model."""
 
@@ -43,23 +46,60 @@ class Belief:
         return np.asarray(self.posterior[np.arange(len(labels)), labels])
 
 
-def learn_belief(rows: Rows, fitter: Fitter, alone: Model) -> Belief:
-    """Start from the model of the trusted rows and alternate between posteriors and models."""
-    clean = probabilities(alone.logits(rows.x)).astype(np.float32)
+def learn_belief(rows: Rows, fitter: Fitter, few: Fitter, alone: Model) -> Belief:
+    """Start from a first opinion and alternate between posteriors and models.
+
+    Args:
+        rows: doubtful and trusted rows.
+        fitter: of models of all rows.
+        few: of models of the trusted rows.
+        alone: the model of all trusted rows.
+    """
+    clean = first_opinion(rows, fitter, few, alone)
     posterior, confusion = infer(clean, rows.labels)
     model = _fit(rows, posterior, fitter, None)
-    parts = 2 if rows.x.shape[0] * rows.x.shape[1] > LARGE else PARTS
     for _ in range(ROUNDS):
-        before, clean = posterior, np.empty_like(posterior)
-        for fit, held in folds(rows.labels, min(parts, len(rows.labels))):
-            part = _fit(rows.some(fit), posterior[fit], fitter, model)
-            clean[held] = probabilities(part.logits(rows.x[held]))
+        before, clean = posterior, _unseen(rows, posterior, fitter, model)
         posterior, confusion = infer(clean, rows.labels)
         model = _fit(rows, posterior, fitter, model)
         given = np.arange(len(rows.labels)), rows.labels
         if np.abs(posterior[given] - before[given]).mean() < SETTLED:
             break
     return Belief(model, clean, posterior, confusion)
+
+
+def first_opinion(rows: Rows, fitter: Fitter, few: Fitter, alone: Model) -> Array:
+    """P(y | x) of the doubtful rows to begin with.
+
+    Two kinds of models know something of the clean labels: that of the trusted rows, and that of the other labels as
+    they are given. Their logits are added, with the factors that suit trusted rows best which neither has seen: five
+    trusted rows of a class say less than a hundred of which half are right.
+    """
+    logits: Array = alone.logits(rows.x).astype(np.float64)
+    parts = trusted_folds(rows.trusted_labels, TRUSTED_PARTS)
+    if not parts:
+        return probabilities(logits).astype(np.float32)
+    held_out = np.concatenate([np.flatnonzero(held) for _, held in parts])
+    models = [few.fit(rows.trusted_x[fit], rows.trusted[fit], np.ones(int(fit.sum()))) for fit, _ in parts]
+    of_trusted = [model.logits(rows.trusted_x[held]) for model, (_, held) in zip(models, parts, strict=True)]
+    as_given = fitter.fit(rows.x, rows.given, np.ones(len(rows.labels)))
+    factors = stacked(
+        (np.concatenate(of_trusted), as_given.logits(rows.trusted_x[held_out])), rows.trusted_labels[held_out]
+    )
+    logits *= factors[0]
+    if factors[1]:
+        logits += factors[1] * np.log(np.maximum(_unseen(rows, rows.given, fitter, None), TINY))
+    return probabilities(logits).astype(np.float32)
+
+
+def _unseen(rows: Rows, targets: Array, fitter: Fitter, start: Model | None) -> Array:
+    """P(y | x) of each doubtful row by a model of the others and of the trusted rows."""
+    clean = np.empty((len(rows.labels), rows.classes), dtype=np.float32)
+    parts = 2 if rows.x.shape[0] * rows.x.shape[1] > LARGE else PARTS
+    for fit, held in folds(rows.labels, min(parts, len(rows.labels))):
+        part = _fit(rows.some(fit), targets[fit], fitter, start)
+        clean[held] = probabilities(part.logits(rows.x[held]))
+    return clean
 
 
 def infer(clean: Array, labels: Array) -> tuple[Array, Array]:

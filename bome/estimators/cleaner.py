@@ -263,7 +263,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         first = self._first(rows, order, fitter)
         verdict = judge(rows, fitter, first, int(self.guard_folds), seed, tell, stages)
         found = fit_candidates(rows, fitter, first, seed, lambda done, total: tell("learning weights", done, total))
-        self._model = found.models[verdict.name]
+        self._model = found.models[verdict.name][verdict.number]
         self.choice_, self.choice_reason_, self.candidates_ = verdict.name, verdict.reason, verdict.table
         self.certificate_ = found.weighting.result.certificate
         self.n_iter_ = found.weighting.result.steps
@@ -290,7 +290,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Results by row, in the order of the input."""
         posterior, confusion = found.belief.posterior, found.belief.confusion
         if self.choice_ == "trusted only":
-            clean = probabilities(found.models["trusted only"].logits(rows.x))
+            clean = probabilities(found.models["trusted only"][0].logits(rows.x))
             posterior, confusion = infer(clean, rows.labels)
         right = posterior[np.arange(len(order)), rows.labels].astype(np.float64)
         factors = found.weighting.factors

@@ -110,6 +110,7 @@ def read(request: Request) -> Inputs:
     _check_trusted(request, y, trusted_y)
     layout = columns.choose(train, text=request.text, image=request.image, without={request.label})
     _warn_of_copies(request, train.frame, trusted.frame, layout.columns)
+    layout.warn_of_strangers(trusted)
     x, trusted_x = layout.features(train), layout.features(trusted)
     key = digest([bome.__version__, request.seed, layout, x, y, trusted_x, trusted_y])
     return Inputs(train, layout, x, y, trusted_x, trusted_y, key)
@@ -135,7 +136,7 @@ def _used_columns(found: Scan, request: Request) -> tuple[str, ...]:
 
 def _check_same_columns(train: Scan, trusted: Scan, used: Sequence[str]) -> None:
     for name in used:
-        tables.require(trusted.path, trusted.names, name, f"which {train.path} has")
+        tables.require(trusted.path, trusted.names, name, f"which {train.path} has", train.names)
     more = [name for name in trusted.names if name not in train.names]
     if more:
         raise ProblemError(f"{trusted.path} has a column {more[0]!r} that {train.path} has not: remove it there")

@@ -105,6 +105,27 @@ class Layout:
         dense = [block.toarray() if sparse.issparse(block) else block for block in blocks]
         return dense[0] if len(dense) == 1 else np.hstack(dense).astype(np.float32, copy=False)
 
+    def warn_of_strangers(self, table: Table) -> None:
+        """Tell of values of categories that the training table did not have: such a cell says nothing.
+
+        Raises:
+            ProblemError: all values of a column are of that kind.
+        """
+        for part in self.categories:
+            column = table.frame[part.name]
+            new = column[~column.isin(part.levels)]
+            if not len(new) or len(part.levels) == MOST_LEVELS:
+                continue
+            first = repr(str(new.iloc[0])[:40])
+            if len(new) == len(column):
+                raise ProblemError(
+                    f"{table.path}: no value of column {part.name!r} ({first}, ...) stands in the training table: "
+                    "are both of the same kind?"
+                )
+            cells = "1 cell" if len(new) == 1 else f"{len(new):,} cells"
+            told = f"{table.path}: column {part.name!r} has {cells} with values that the training table has not"
+            warnings.warn(f"{told}, such as {first}", UserWarning, stacklevel=3)
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)

@@ -1,29 +1,26 @@
 """Candidate models, and the choice between them by trusted rows that were held out."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize_scalar
 
 from bome.estimators.belief import LARGE, Belief, learn_belief
 from bome.estimators.models import Fitter, LinearFitter, Model, square_length
 from bome.estimators.rows import Rows, stack, trusted_folds
-from bome.estimators.softmax import Array, Matrix, log_loss
+from bome.estimators.softmax import Array, Matrix, calibrated_loss, log_loss
 from bome.estimators.stages import Stages
 from bome.estimators.weighting import Weighting, learn_factors
 
-NAMES = ("cleaned", "relabelled", "trusted only", "all rows")
 RIDGES = (30, 10, 3, 1, 0.3, 0.1)
 """Of models of the trusted rows alone, times 10⁻⁴ and the mean squared length of a row."""
 GUARD_ENTRIES = 8_000_000
 """The guard looks at as many doubtful rows as have this many entries."""
 RIDGE_ROWS = 2_000
-POWERS = (-2.0, 3.0)
-"""Of the factor by which logits are made less or more sure, as powers of e."""
+FEW = 30
+"""With fewer held-out rows the choice is little more than chance."""
 
 Tell = Callable[[str, int, int], None]
 
@@ -33,13 +30,13 @@ class Candidates:
     """Everything fitted to one set of rows.
 
     Attributes:
-        models: by name.
+        models: by name; of "cleaned" and "relabelled" the one with the usual penalty first, and then lighter ones.
         belief: in the labels of the doubtful rows.
         weighting: the bilevel run.
         weights: of the doubtful rows in the model "cleaned".
     """
 
-    models: dict[str, Model]
+    models: dict[str, list[Model]]
     belief: Belief
     weighting: Weighting
     weights: Array
@@ -59,21 +56,25 @@ def fit_candidates(
     """
     alone = few.fit(rows.trusted_x, rows.trusted, np.ones(len(rows.trusted_labels)))
     fitter = few.for_noise(rows.x)
-    belief = learn_belief(rows, fitter, alone)
+    belief = learn_belief(rows, fitter, few, alone)
     right = belief.of_given(rows.labels).astype(np.float64)
     most = right**2  # a coin toss counts a quarter: half-believed labels spoil more than they add
     begin = fitter.fit(rows.x, rows.given, most + 1e-6, belief.model)
     start = np.ones(len(most)) if first is None else first
     weighting = learn_factors(rows, fitter, begin, most, start, seed, tell)
     weights = most * weighting.factors
-    both, targets = stack(rows.x, rows.trusted_x), np.concatenate([rows.given, rows.trusted])
-    ones = np.ones(len(rows.trusted_labels))
+    both, ones = stack(rows.x, rows.trusted_x), np.ones(len(rows.trusted_labels))
+    given, believed = (np.concatenate([each, rows.trusted]) for each in (rows.given, belief.posterior))
+    weighted, equal = np.concatenate([weights, ones]), np.ones(len(given))
     models = {
-        "cleaned": fitter.fit(both, targets, np.concatenate([weights, ones]), belief.model),
-        "relabelled": belief.model,
-        "trusted only": alone,
-        "all rows": fitter.fit(both, targets, np.ones(len(targets)), belief.model),
+        "cleaned": [fitter.fit(both, given, weighted, belief.model)],
+        "relabelled": [belief.model],
+        "trusted only": [alone],
+        "all rows": [fitter.fit(both, given, equal, belief.model)],
     }
+    for lighter in fitter.lighter():
+        for name, targets, counted in (("cleaned", given, weighted), ("relabelled", believed, equal)):
+            models[name].append(lighter.fit(both, targets, counted, models[name][-1]))
     return Candidates(models, belief, weighting, weights)
 
 
@@ -83,11 +84,13 @@ class Verdict:
 
     Attributes:
         name: of the chosen one.
+        number: of the chosen one among those of its name.
         reason: why, in one sentence.
         table: held-out loss of each at its best temperature, the standard error and the accuracy, a row per candidate.
     """
 
     name: str
+    number: int
     reason: str
     table: pd.DataFrame
 
@@ -102,37 +105,44 @@ def judge(
     if len(rows.labels) > limit:
         some = np.sort(np.random.default_rng(seed).permutation(len(rows.labels))[:limit])
         rows, first = rows.some(some), None if first is None else first[some]
-    logits: dict[str, list[Array]] = {name: [] for name in NAMES}
+    logits: dict[str, list[Array]] = {}
     labels: list[Array] = []
     for number, (fit, held) in enumerate(parts):
         tell("comparing on held-out trusted rows", number, len(parts))
         found = stages.keep(f"held-out-{number}", partial(_held_out, rows, fit, held, fitter, first, seed))
         labels.append(rows.trusted_labels[held])
         for name, some in found.items():
-            logits[name].append(some)
+            logits.setdefault(name, []).append(some)
     tell("comparing on held-out trusted rows", len(parts), len(parts))
     if not parts:
         return Verdict(
-            "trusted only", "There are too few trusted rows to compare models on held-out ones.", _compared({}, {})
+            "trusted only", 0, "There are too few trusted rows to compare models on held-out ones.", _compared({}, {})
         )
-    return choose({name: np.concatenate(each) for name, each in logits.items()}, np.concatenate(labels))
+    return choose({name: np.concatenate(each, axis=1) for name, each in logits.items()}, np.concatenate(labels))
 
 
 def _held_out(rows: Rows, fit: Array, held: Array, fitter: Fitter, first: Array | None, seed: int) -> dict[str, Array]:
-    """The logits of the held-out trusted rows by each candidate fitted without them."""
+    """The logits of the held-out trusted rows by each candidate fitted without them, shape (models, rows, classes)."""
     found = fit_candidates(rows.with_trusted(fit), fitter, first, seed)
-    return {name: model.logits(rows.trusted_x[held]) for name, model in found.models.items()}
+    x = rows.trusted_x[held]
+    return {name: np.stack([model.logits(x) for model in models]) for name, models in found.models.items()}
 
 
 def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:
     """The candidate of the lowest loss on held-out rows, each at the temperature that suits it best.
 
     Candidates have different penalties and so are more or less sure of the same answers; their order of the classes is
-    what is to be compared.
+    what is to be compared. Of the models of one name the one with the lowest loss speaks for it.
+
+    Args:
+        logits: of the held-out rows by name, shape (models, rows, classes).
+        labels: of these rows.
     """
+    losses = {name: [calibrated_loss(model, labels) for model in each] for name, each in logits.items()}
+    best = {name: int(np.argmin([each.mean() for each in found])) for name, found in losses.items()}
     table = _compared(
-        {name: calibrated_loss(each, labels) for name, each in logits.items()},
-        {name: each.argmax(axis=1) == labels for name, each in logits.items()},
+        {name: losses[name][number] for name, number in best.items()},
+        {name: logits[name][number].argmax(axis=1) == labels for name, number in best.items()},
     )
     by_name = table.set_index("candidate")
     name = str(by_name["loss"].idxmin())
@@ -145,16 +155,9 @@ def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:
         f"On {len(labels)} trusted rows, each held out in turn, the model '{name}' has the lowest loss: "
         f"{by_name.loc[name, 'loss']:.3f} with {by_name.loc[name, 'accuracy']:.1%} right; {others}."
     )
-    return Verdict(name, reason, table)
-
-
-def calibrated_loss(logits: Array, labels: Array) -> Array:
-    """The cross entropy of each row, with the logits times the one factor for which the mean is least."""
-    logits = logits.astype(np.float64)
-    power = minimize_scalar(
-        lambda power: log_loss(math.exp(power) * logits, labels).mean(), bounds=POWERS, method="bounded"
-    ).x
-    return log_loss(math.exp(power) * logits, labels)
+    if len(labels) < FEW:
+        reason += " With so few rows this may be chance."
+    return Verdict(name, best[name], reason, table)
 
 
 def _compared(losses: Mapping[str, Array], hits: Mapping[str, Array]) -> pd.DataFrame:

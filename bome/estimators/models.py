@@ -1,7 +1,7 @@
 """The models an estimator fits: softmax regression or a network of the user's, behind one interface."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +59,9 @@ class Fitter(Protocol):
     def for_noise(self, x: Matrix) -> "Fitter":
         """The fitter for many rows such as these, with doubtful labels."""
 
+    def lighter(self) -> "Sequence[Fitter]":
+        """Fitters with smaller penalties, the largest of them first; for rows whose labels have been cleaned."""
+
     def live(self, model: Any, x: Matrix, seed: int) -> Live:
         """A copy of a model, with step sizes for rows such as these."""
 
@@ -93,6 +96,10 @@ class LinearFitter:
     def for_noise(self, x: Matrix) -> "LinearFitter":
         """With a penalty that follows the scale of the features and the deviation of a mean over the rows."""
         return LinearFitter(NOISE_RIDGE * square_length(x) / np.sqrt(x.shape[0]))
+
+    def lighter(self) -> "Sequence[LinearFitter]":
+        """A third and a tenth of the penalty."""
+        return LinearFitter(0.3 * self.ridge), LinearFitter(0.1 * self.ridge)
 
     def live(self, model: Affine, x: Matrix, seed: int) -> Live:
         """Gradient descent with the step 1/L, L being the largest curvature of the inner loss; in the type of x."""
@@ -162,6 +169,10 @@ class NetworkFitter:
     def for_noise(self, x: Matrix) -> "NetworkFitter":
         """The same: what regularises a network is the length of its training."""
         return self
+
+    def lighter(self) -> "Sequence[NetworkFitter]":
+        """None."""
+        return ()
 
     def live(self, model: Network, x: Matrix, seed: int) -> Live:
         """Adam, whose step size does not depend on the scale of the loss."""

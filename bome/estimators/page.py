@@ -101,7 +101,7 @@ def write(
         with_images=any(row["image"] for row in shown),
         with_text=any(row["text"] for row in shown),
         done=_done(cleaner, issues),
-        candidate_columns=[str(name).replace("_", " ") for name in candidates(cleaner)[0]],
+        candidate_columns=[str(name).replace("_", " ") for line in candidates(cleaner)[:1] for name in line],
         candidates=[
             {"cells": [_cell(value) for value in row.values()], "best": row["candidate"] == cleaner.choice_}
             for row in candidates(cleaner)
@@ -149,7 +149,8 @@ CONFUSION = (
 )
 WEIGHTS = "Rows whose label is believed, and suspicious ones, by the weight they got."
 CURVES = (
-    "What was measured while the weights were learned, over the steps; curves that have become flat are at their end."
+    "What was measured while the weights were learned, over the steps. The run ends when the loss on the trusted rows "
+    "has settled, or when every row was looked at 30 times; the curves may still fall then."
 )
 
 
@@ -286,6 +287,8 @@ def _done(cleaner: Cleaned, issues: pd.DataFrame) -> list[str]:
         f"{len(issues):,} rows: the outer loss is that of the trusted rows, the inner one that of the weighted "
         "training rows. Several models were then compared on trusted rows held out for that, and the best was kept; "
         "'cleaned' is fitted to the weighted rows together with the trusted ones, 'relabelled' to likeliest labels.",
+        "The losses below are those of held-out rows, each model being made as sure of its answers as suits these rows "
+        "best, so that only the order of the classes is compared. "
         "A model is only as good as the rows it was judged by: with few trusted rows the differences below are small "
         "against chance, and mistakes in the trusted rows themselves are not found.",
     ]

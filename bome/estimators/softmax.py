@@ -1,5 +1,6 @@
 """Softmax regression with a weight and a target distribution per row, solved to convergence by L-BFGS."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ from scipy.optimize import minimize
 Array = NDArray[Any]
 Matrix = Any
 """A dense array or a scipy CSR matrix with one row per sample."""
+
+MOST = 20.0
+"""The largest factor by which logits are made more sure."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +91,23 @@ def log_loss(logits: Array, labels: Array) -> Array:
     """The cross entropy of each row."""
     logits = logits.astype(np.float64)
     return np.asarray(log_sum(logits)[:, 0] - logits[np.arange(len(labels)), labels])
+
+
+def calibrated_loss(logits: Array, labels: Array) -> Array:
+    """The cross entropy of each row, with the logits times the one factor for which the mean is least."""
+    return log_loss(stacked((logits,), labels)[0] * logits.astype(np.float64), labels)
+
+
+def stacked(logits: Sequence[Array], labels: Array) -> Array:
+    """The factors ≥ 0 with which the sum of several logits has the least mean cross entropy; a convex problem."""
+    parts = np.stack([each.astype(np.float64) for each in logits])
+
+    def value_and_gradient(factors: Array) -> tuple[float, Array]:
+        total = np.tensordot(factors, parts, 1)
+        off = np.exp(total - log_sum(total))
+        off[np.arange(len(labels)), labels] -= 1
+        return float(log_loss(total, labels).mean()), np.einsum("pij,ij->p", parts, off) / len(labels)
+
+    first = np.full(len(parts), 1 / len(parts))
+    bounds = [(0.0, MOST)] * len(parts)
+    return np.asarray(minimize(value_and_gradient, first, jac=True, method="L-BFGS-B", bounds=bounds).x)

@@ -106,15 +106,22 @@ class Table:
         return f"{self.path}, row {row}" if self.lines is None else f"{self.path}, line {self.lines[row]}"
 
 
-def require(path: Path, names: Sequence[str], wanted: str, option: str = "") -> None:
+def require(path: Path, names: Sequence[str], wanted: str, option: str = "", taken: Collection[str] = ()) -> None:
     """Check that a table has a column.
+
+    Args:
+        path: of the table.
+        names: of its columns.
+        wanted: the name of the one.
+        option: by what it is asked for.
+        taken: names that cannot be meant.
 
     Raises:
         ProblemError: it has not; the nearest name is suggested.
     """
     if wanted in names:
         return
-    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(wanted, [name for name in names if name not in taken], n=1, cutoff=0.5)
     folded = [name for name in names if name.casefold() == wanted.casefold()]
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     hint = f"did you mean {(folded or near)[0]!r}?" if folded or near else f"it has {shown}"
@@ -148,7 +155,12 @@ def scan(path: Path) -> Scan:
 
 
 def load(
-    found: Scan, *, strings: Collection[str] = (), numbers: Collection[str] | None = None, only: Sequence[str]
+    found: Scan,
+    *,
+    strings: Collection[str] = (),
+    numbers: Collection[str] | None = None,
+    only: Sequence[str],
+    droppable: bool = True,
 ) -> Table:
     """Read the values of a table.
 
@@ -157,14 +169,18 @@ def load(
         strings: columns that are text, whatever they hold.
         numbers: the columns of numbers; by default decided by the first rows.
         only: the columns to read.
+        droppable: whether a column can be left out with --drop.
 
     Raises:
         ProblemError: a number is missing, infinite or no number at all; the message names the first.
     """
-    table = _load_csv(found, strings, numbers, only) if found.delimiter else _load_parquet(found, strings, only)
+    if found.delimiter:
+        table = _load_csv(found, strings, numbers, only, droppable)
+    else:
+        table = _load_parquet(found, strings, only)
     if not found.delimiter and numbers is not None and (odd := sorted(set(numbers) - table.numbers)):
         raise ProblemError(f"{found.path}: column {odd[0]!r} must hold numbers, as in the training table")
-    _check_finite(table)
+    _check_finite(table, droppable)
     return table
 
 
@@ -233,7 +249,7 @@ def _scan_lines(path: Path, lines: Iterator[str]) -> Scan:
             sample.append(tuple(cells if isinstance(cells, list) else cells.rstrip("\n").split(delimiter)))
     if not starts:
         raise ProblemError(f"{path} has a header and no rows")
-    return Scan(path, names, np.array(starts), delimiter, _decimal(delimiter, sample), tuple(sample))
+    return Scan(path, names, np.array(starts), delimiter, _decimal(path, names, delimiter, sample), tuple(sample))
 
 
 class _Counted:
@@ -306,12 +322,22 @@ def _check_distinct(path: Path, names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def _decimal(delimiter: str, sample: Sequence[Sequence[str]]) -> str:
+def _decimal(path: Path, names: Sequence[str], delimiter: str, sample: Sequence[Sequence[str]]) -> str:
     """A comma in place of the decimal point, where cells are of that form and none has a point."""
     if delimiter == ",":
         return "."
-    commas = any(_COMMA_NUMBER.fullmatch(cell) for row in sample for cell in row)
-    return "," if commas and not any(_POINT_NUMBER.fullmatch(cell) for row in sample for cell in row) else "."
+    columns = dict(zip(names, zip(*sample, strict=True), strict=True))
+    commas = [name for name, cells in columns.items() if any(map(_COMMA_NUMBER.fullmatch, cells))]
+    points = [name for name, cells in columns.items() if any(map(_POINT_NUMBER.fullmatch, cells))]
+    if not commas or not points:
+        return "," if commas else "."
+    mixed = next((name for name in commas if _are_numbers(columns[name], ",")), None)
+    if mixed is not None:
+        raise ProblemError(
+            f"{path}: column {mixed!r} has numbers with a comma, column {points[0]!r} with a point: write all of them "
+            "with the same sign"
+        )
+    return "."
 
 
 def _undecodable(path: Path) -> ProblemError:
@@ -332,7 +358,9 @@ def _undecodable(path: Path) -> ProblemError:
 # --- values of CSV ---------------------------------------------------------------------------------------------------
 
 
-def _load_csv(found: Scan, strings: Collection[str], numbers: Collection[str] | None, only: Sequence[str]) -> Table:
+def _load_csv(
+    found: Scan, strings: Collection[str], numbers: Collection[str] | None, only: Sequence[str], droppable: bool
+) -> Table:
     chosen = _number_columns(found) if numbers is None else set(numbers)
     chosen &= set(only) - set(strings)
     kinds: Any = {name: np.float32 if name in chosen else str for name in only}
@@ -355,7 +383,7 @@ def _load_csv(found: Scan, strings: Collection[str], numbers: Collection[str] | 
     except MemoryError:
         raise
     except (ValueError, OSError, OverflowError) as error:  # parser errors are ValueErrors
-        raise _not_numbers(found, chosen) or ProblemError(f"{found.path} cannot be read: {error}") from None
+        raise _not_numbers(found, chosen, droppable) or ProblemError(f"{found.path} cannot be read: {error}") from None
     if found.lines is None or len(frame) != len(found.lines):
         raise ProblemError(f"{found.path} cannot be read: its rows are cut in two ways; save it again as plain CSV")
     return Table(found.path, frame[list(only)], found.lines)
@@ -376,7 +404,7 @@ def _is_number(cell: str, decimal: str) -> bool:
     return _NUMBER.fullmatch(cell if decimal == "." else cell.replace(decimal, ".")) is not None
 
 
-def _not_numbers(found: Scan, numbers: Collection[str]) -> ProblemError | None:
+def _not_numbers(found: Scan, numbers: Collection[str], droppable: bool) -> ProblemError | None:
     """The first cell that ought to be a number and is none."""
     places = [(index, name) for index, name in enumerate(found.names) if name in numbers]
     with found.path.open(encoding="utf-8-sig") as file:
@@ -391,7 +419,7 @@ def _not_numbers(found: Scan, numbers: Collection[str]) -> ProblemError | None:
                 if row[index].strip() not in MISSING and not _is_number(row[index], found.decimal):
                     return ProblemError(
                         f"{found.path}, line {line}, column {name!r}: {_shortened(row[index])} is not a number; "
-                        f"correct it, or leave the column out with --drop {name}"
+                        f"correct it{_or_drop(name, droppable)}"
                     )
     return None
 
@@ -400,7 +428,11 @@ def _shortened(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-def _check_finite(table: Table) -> None:
+def _or_drop(name: str, droppable: bool) -> str:
+    return f", or leave the column out with --drop {name}" if droppable else ""
+
+
+def _check_finite(table: Table, droppable: bool) -> None:
     """Refuse the first cell of the columns of numbers that is missing or infinite."""
     numbers = table.numbers
     for name in (name for name in table.frame.columns if name in numbers):
@@ -410,8 +442,8 @@ def _check_finite(table: Table) -> None:
             what = "no number" if np.isnan(values[bad[0]]) else "an infinite or too large number"
             more = f" ({len(bad):,} such cells in this column)" if len(bad) > 1 else ""
             raise ProblemError(
-                f"{table.place(int(bad[0]))}, column {name!r} has {what}{more}: fill it in, remove the row, "
-                f"or leave the column out with --drop {name}"
+                f"{table.place(int(bad[0]))}, column {name!r} has {what}{more}: fill it in, or remove the row"
+                f"{_or_drop(name, droppable)}"
             )
 
 

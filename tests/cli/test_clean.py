@@ -265,7 +265,39 @@ def test_predict_needs_no_label_and_ignores_other_columns(copy: Path, capsys: py
     frame = noisy(10, 0, 3)[0].drop(columns="y").assign(extra="text of any kind")
     frame[["kind", "c", "extra", "b", "a"]].to_csv(copy / "new.csv", index=False)
     assert execute(["predict", "out", "new.csv", "--out", "p.csv", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"rows": 10, "accuracy": None, "predictions": "p.csv"}
+    assert json.loads(capsys.readouterr().out) == {
+        "rows": 10, "labelled": 0, "accuracy": None, "predictions": "p.csv",
+    }  # fmt: skip
+
+
+def test_predict_judges_by_labels_that_the_model_knows_and_tells_of_new_values(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = noisy(10, 0, 3)[0].astype({"y": object, "kind": object})
+    execute(["predict", "out/model.safetensors", "test.csv", "--out", "p.csv"])
+    frame["y"] = pd.read_csv("p.csv")["prediction"].head(10).str.lstrip("'").to_numpy()
+    frame.loc[0, "y"], frame.loc[1, "y"], frame.loc[3, "kind"] = "", "maybe", "purple"
+    frame.to_csv("new.csv", index=False)
+    capsys.readouterr()
+    assert execute(["predict", "out", "new.csv", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["labelled"] == 8
+    assert "column 'kind' has 1 cell with values that the training table has not, such as 'purple'" in told.err
+    assert execute(["predict", "out", "new.csv"]) == 0
+    assert "(2 without a label that the model knows)" in capsys.readouterr().out
+    frame["kind"] = "purple"
+    frame.to_csv("new.csv", index=False)
+    assert execute(["predict", "out", "new.csv"]) == 2
+    assert "no value of column 'kind' ('purple', ...) stands in the training table" in capsys.readouterr().err
+
+
+def test_one_trusted_row_of_each_class_is_enough_for_a_page(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trusted = pd.read_csv("trusted.csv").drop_duplicates("y")
+    trusted.to_csv("few.csv", index=False)
+    assert execute(["clean", "train.csv", "--trusted", "few.csv", "--label", "y", "--out", "few"]) == 0
+    assert "too few trusted rows" in " ".join(capsys.readouterr().out.split())
+    assert "too few trusted rows" in Path("few/report.html").read_text()
+    assert "--out few" in json.loads(Path("few/summary.json").read_text())["command"]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +309,7 @@ def test_predict_needs_no_label_and_ignores_other_columns(copy: Path, capsys: py
         (lambda f: f.drop(columns="b"), ["out", "new.csv"], "new.csv has no column 'b' (which the model needs)"),
         (lambda f: f.rename(columns={"kind": "kinds"}), ["out", "new.csv"], "did you mean 'kinds'?"),
         (lambda f: f.assign(a="x"), ["out", "new.csv"], "line 2, column 'a': 'x' is not a number"),
-        (lambda f: f.assign(a=np.nan), ["out", "new.csv"], "line 2, column 'a' has no number"),
+        (lambda f: f.assign(a=np.nan), ["out", "new.csv"], "line 2, column 'a' has no number (10 such cells in this column): fill it in, or remove the row\n"),
         (lambda f: f[:0], ["out", "new.csv"], "new.csv has a header and no rows"),
         (None, ["out", "test.csv", "--out", "test.csv"], "test.csv is the table itself"),
         (None, ["out", "test.csv", "--out", "out"], "out is a directory: name a file with --out"),

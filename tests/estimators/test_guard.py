@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bome.estimators.guard import calibrated_loss, choose
-from bome.estimators.softmax import log_loss
+from bome.estimators.guard import choose
+from bome.estimators.softmax import calibrated_loss, log_loss, stacked
 
 
 def drawn(right: float, sure: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -29,8 +29,30 @@ def test_a_better_candidate_wins_even_if_it_is_too_sure_or_not_sure_enough(sure:
     better, labels = drawn(0.9, sure, 0)
     worse, _ = drawn(0.8, 2.5, 0)
     assert log_loss(better, labels).mean() > log_loss(worse, labels).mean()
-    verdict = choose({"cleaned": worse, "relabelled": better}, labels)
-    assert verdict.name == "relabelled"
+    verdict = choose({"cleaned": worse[None], "relabelled": np.stack([worse, better])}, labels)
+    assert (verdict.name, verdict.number) == ("relabelled", 1)
     assert "'relabelled' has the lowest loss" in verdict.reason
     assert verdict.table["candidate"].tolist() == ["cleaned", "relabelled"]
     assert verdict.table["loss"].iloc[1] == pytest.approx(calibrated_loss(better, labels).mean())
+
+
+def test_independent_opinions_are_stacked_as_bayes_rule_multiplies_them() -> None:
+    """Two witnesses who name the right one of three classes in a share of the rows, and each wrong one equally often.
+
+    Then log P(y | both) is the sum of log(share / ((1 − share)/2)) for the class each of them names.
+    """
+    random = np.random.default_rng(0)
+    labels = random.integers(3, size=200_000)
+    shares = (0.8, 0.5)
+    named = [
+        np.where(random.random(len(labels)) < share, labels, (labels + random.integers(1, 3, len(labels))) % 3)
+        for share in shares
+    ]
+    factors = stacked([np.eye(3)[each] for each in named], labels)
+    assert factors == pytest.approx([np.log(2 * share / (1 - share)) for share in shares], abs=0.02)
+
+
+def test_an_opinion_that_misleads_gets_no_say() -> None:
+    good, labels = drawn(0.8, 1.0, 0)
+    bad = np.eye(3)[(labels + 1) % 3]
+    assert stacked([good, bad], labels)[1] == 0

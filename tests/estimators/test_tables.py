@@ -50,7 +50,9 @@ def test_lines_are_those_of_the_file_also_behind_blank_ones_and_quoted_line_ends
 
 def test_decimal_commas_are_read_where_the_delimiter_leaves_no_doubt(path: Path) -> None:
     assert read(path, "a;y\n1,5;x\n-2;z\n").frame["a"].tolist() == [1.5, -2.0]
-    assert read(path, "a;t;y\n1.5;1,5;x\n2.5;2,5;z\n").numbers == {"a"}
+    assert read(path, "a;t;y\n1.5;1,5 m;x\n2.5;2,5;z\n").numbers == {"a"}  # not a column of numbers
+    with pytest.raises(ProblemError, match="column 't' has numbers with a comma, column 'a' with a point"):
+        read(path, "a;t;y\n1.5;1,5;x\n2.5;2,5;z\n")
 
 
 def test_a_first_column_without_name_is_that_of_row_names(path: Path) -> None:
