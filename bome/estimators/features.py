@@ -91,7 +91,7 @@ class Encoder:
 
 def checked(x: Any) -> Any:
     """A float array or CSR matrix without NaN and infinity; frames with categories stay frames."""
-    if is_frame(x) and x.shape[0] and not all(_numeric(as_pandas(x)[name]) for name in x.columns):
+    if is_frame(x) and x.shape[0]:
         frame = as_pandas(x)
         for name in frame.columns:
             if frame[name].isna().any():
@@ -99,7 +99,8 @@ def checked(x: Any) -> Any:
                 raise ProblemError(
                     f"Input X contains NaN: column {name!r} has a missing value in row {row}; fill it in or drop it"
                 )
-        return frame
+        if not all(_numeric(frame[name]) for name in frame.columns):
+            return frame
     return check_array(x, accept_sparse="csr", dtype=[np.float64, np.float32])
 
 

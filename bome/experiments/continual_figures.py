@@ -76,14 +76,14 @@ def table(task: str, entries: Sequence[Entry]) -> Table:
     rows = []
     for entry in entries:
         told = PAPER.get(task, {}).get(entry.strategy, {}) if not entry.tuned else {}
-        numbers = [
-            f"{in_words(entry.runs.mean(metric))}" + (f" ({told[metric]:.2f})" if metric in told else "")
-            for metric in NAMES
-            if entry.runs.values(metric)
-        ]
-        numbers += [""] * (len(NAMES) - len(numbers))
+        numbers = [_cell(entry, metric) + (f" ({told[metric]:.2f})" if metric in told else "") for metric in NAMES]
         rows.append((entry.title, *numbers, f"{sum(entry.runs.seconds()):.0f}", f"{len(entry.runs.finished)}"))
     return Table(("strategy", *NAMES.values(), "seconds", "seeds"), tuple(rows))
+
+
+def _cell(entry: Entry, metric: str) -> str:
+    """The metric in words; empty where the strategy does not have it."""
+    return in_words(entry.runs.mean(metric)) if entry.runs.values(metric) else ""
 
 
 def varied(results: Results) -> Table:
