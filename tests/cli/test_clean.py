@@ -309,7 +309,11 @@ def test_one_trusted_row_of_each_class_is_enough_for_a_page(copy: Path, capsys: 
         (lambda f: f.drop(columns="b"), ["out", "new.csv"], "new.csv has no column 'b' (which the model needs)"),
         (lambda f: f.rename(columns={"kind": "kinds"}), ["out", "new.csv"], "did you mean 'kinds'?"),
         (lambda f: f.assign(a="x"), ["out", "new.csv"], "line 2, column 'a': 'x' is not a number"),
-        (lambda f: f.assign(a=np.nan), ["out", "new.csv"], "line 2, column 'a' has no number (10 such cells in this column): fill it in, or remove the row\n"),
+        (
+            lambda f: f.assign(a=np.nan),
+            ["out", "new.csv"],
+            "line 2, column 'a' has no number (10 such cells in this column): fill it in, or remove the row\n",
+        ),
         (lambda f: f[:0], ["out", "new.csv"], "new.csv has a header and no rows"),
         (None, ["out", "test.csv", "--out", "test.csv"], "test.csv is the table itself"),
         (None, ["out", "test.csv", "--out", "out"], "out is a directory: name a file with --out"),
