@@ -333,13 +333,16 @@ def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[int
 
 
 def _surely_finite(step: Step) -> bool:
-    """Whether the direction must be finite, by numbers that all ranks know: no entry is longer than the whole."""
+    """Whether the direction must be finite, by numbers that all ranks know: no entry is longer than the whole.
+
+    One look at the device.
+    """
     if step.size is None or step.new_theta is not None:
         return False
     values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
-    total = float(torch.stack([x.double() for x in (*values, step.size)]).sum())
+    *numbers, size = torch.stack([x.double() for x in (*values, step.size)]).tolist()
     limit = min(torch.finfo(x.dtype).max for x in step.direction.v + step.direction.theta) / 2
-    return math.isfinite(total) and math.sqrt(max(float(step.size), 0.0)) < limit
+    return all(map(math.isfinite, (*numbers, size))) and math.sqrt(max(size, 0.0)) < limit
 
 
 def _sharded_state(optimiser: Optimizer, state: dict[str, Any]) -> dict[str, Any]:

@@ -51,11 +51,12 @@ def _sums(
     alike: dict[tuple[Any, float], list[Leaves]] = {}
     for x, y, weight in zip(a, b, weights or (1.0,) * len(a), strict=True):
         alike.setdefault((layout(x), weight), []).append((local(x), local(y)))
-    parts = []
+    sums: dict[Any, Tensor] = {}
     for (over, weight), leaves in alike.items():
         found = zip(*(of(p.double(), q.double()) for p, q in _side_by_side(leaves)), strict=True)
         each = weight * torch.stack([torch.stack(numbers).sum() for numbers in found])
-        parts.append(each if over is None else summed(each, over))
+        sums[over] = sums[over] + each if over in sums else each
+    parts = [each if over is None else summed(each, over) for over, each in sums.items()]
     return tuple(torch.stack(parts).sum(0).unbind())
 
 
