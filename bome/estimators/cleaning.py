@@ -110,6 +110,7 @@ def read(request: Request) -> Inputs:
     _check_trusted(request, y, trusted_y)
     layout = columns.choose(train, text=request.text, image=request.image, without={request.label})
     _warn_of_copies(request, train.frame, trusted.frame, layout.columns)
+    _check_kinds(layout, trusted)
     layout.warn_of_strangers(trusted)
     x, trusted_x = layout.features(train), layout.features(trusted)
     key = digest([bome.__version__, request.seed, layout, x, y, trusted_x, trusted_y])
@@ -170,6 +171,16 @@ def _check_trusted(request: Request, y: Array, trusted_y: Array) -> None:
             shown = ", ".join(map(repr, sorted(names)[:5])) + (" and others" if len(names) > 5 else "")
             remedy = "add rows of each class" if lacks == request.trusted else "is it misspelt?"
             raise ProblemError(f"{lacks} has no row labelled {shown}, {has} has: {remedy}")
+
+
+def _check_kinds(layout: Layout, trusted: Table) -> None:
+    """Refuse a column of categories that have nothing in common with those of the training table."""
+    for name, new in layout.strangers(trusted):
+        if len(new) == len(trusted.frame):
+            raise ProblemError(
+                f"{trusted.path}: no value of column {name!r} ({str(new.iloc[0])[:40]!r}, ...) stands in the training "
+                f"table: are both of the same kind? It can be left out with --drop {name}"
+            )
 
 
 def _warn_of_copies(request: Request, train: pd.DataFrame, trusted: pd.DataFrame, names: Sequence[str]) -> None:

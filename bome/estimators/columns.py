@@ -6,7 +6,7 @@ written as JSON, so that a saved model applies to other tables.
 """
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -105,26 +105,20 @@ class Layout:
         dense = [block.toarray() if sparse.issparse(block) else block for block in blocks]
         return dense[0] if len(dense) == 1 else np.hstack(dense).astype(np.float32, copy=False)
 
-    def warn_of_strangers(self, table: Table) -> None:
-        """Tell of values of categories that the training table did not have: such a cell says nothing.
-
-        Raises:
-            ProblemError: all values of a column are of that kind.
-        """
+    def strangers(self, table: Table) -> "Iterator[tuple[str, pd.Series[Any]]]":
+        """By column of categories, the cells with values that the training table did not have: they say nothing."""
         for part in self.categories:
             column = table.frame[part.name]
             new = column[~column.isin(part.levels)]
-            if not len(new) or len(part.levels) == MOST_LEVELS:
-                continue
-            first = repr(str(new.iloc[0])[:40])
-            if len(new) == len(column):
-                raise ProblemError(
-                    f"{table.path}: no value of column {part.name!r} ({first}, ...) stands in the training table: "
-                    "are both of the same kind?"
-                )
+            if len(new) and len(part.levels) < MOST_LEVELS:
+                yield part.name, new
+
+    def warn_of_strangers(self, table: Table) -> None:
+        """Tell of such cells."""
+        for name, new in self.strangers(table):
             cells = "1 cell" if len(new) == 1 else f"{len(new):,} cells"
-            told = f"{table.path}: column {part.name!r} has {cells} with values that the training table has not"
-            warnings.warn(f"{told}, such as {first}", UserWarning, stacklevel=3)
+            told = f"{table.path}: column {name!r} has {cells} with values that the training table has not"
+            warnings.warn(f"{told}, such as {str(new.iloc[0])[:40]!r}", UserWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
