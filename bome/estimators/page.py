@@ -286,9 +286,10 @@ def _done(cleaner: Cleaned, issues: pd.DataFrame) -> list[str]:
         f"{cleaner.n_iter_:,} steps of BOME, a bilevel method that needs gradients only, learned the weights of "
         f"{len(issues):,} rows: the outer loss is that of the trusted rows, the inner one that of the weighted "
         "training rows. Several models were then compared on trusted rows held out for that, and the best was kept; "
-        "'cleaned' is fitted to the weighted rows together with the trusted ones, 'relabelled' to likeliest labels.",
-        "The losses below are those of held-out rows, each model being made as sure of its answers as suits these rows "
-        "best, so that only the order of the classes is compared. "
+        "'cleaned' is fitted to the weighted rows together with the trusted ones, 'relabelled' to likeliest labels, "
+        "'robust' to all rows with a loss that gives up on labels it cannot explain.",
+        "The errors below are those of held-out rows: the probability of the wrong classes, each model being made as "
+        "sure of its answers as suits these rows best, so that only the order of the classes is compared. "
         "A model is only as good as the rows it was judged by: with few trusted rows the differences below are small "
         "against chance, and mistakes in the trusted rows themselves are not found.",
     ]

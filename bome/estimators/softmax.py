@@ -93,9 +93,9 @@ def log_loss(logits: Array, labels: Array) -> Array:
     return np.asarray(log_sum(logits)[:, 0] - logits[np.arange(len(labels)), labels])
 
 
-def calibrated_loss(logits: Array, labels: Array) -> Array:
-    """The cross entropy of each row, with the logits times the one factor for which the mean is least."""
-    return log_loss(stacked((logits,), labels)[0] * logits.astype(np.float64), labels)
+def calibrated_error(logits: Array, labels: Array) -> Array:
+    """The probability of the wrong classes in each row, with the logits times the factor of the least cross entropy."""
+    return 1 - np.exp(-log_loss(stacked((logits,), labels)[0] * logits.astype(np.float64), labels))
 
 
 def stacked(logits: Sequence[Array], labels: Array) -> Array:

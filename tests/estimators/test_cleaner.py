@@ -127,7 +127,7 @@ def test_cleanlab_style_has_its_columns_in_input_order(data: Noisy, fitted: Hype
 
 def test_the_choice_is_the_candidate_of_lowest_held_out_loss(fitted: HyperCleaner) -> None:
     table = fitted.candidates_.set_index("candidate")
-    assert fitted.choice_ == table["loss"].idxmin()
+    assert fitted.choice_ == table["error"].idxmin()
     assert f"'{fitted.choice_}'" in fitted.choice_reason_
     assert f"{table['loss'].min():.3f}" in fitted.choice_reason_
     assert fitted.n_iter_ >= 1
@@ -172,8 +172,8 @@ def test_rows_given_apart_and_marked_rows_give_the_same_model(blobs: Any) -> Non
     x, y, trusted = blobs
     marked = HyperCleaner(guard_folds=2, random_state=0).fit(x, y, trusted=trusted)
     apart = HyperCleaner(guard_folds=2, random_state=0).fit(x[~trusted], y[~trusted], x[trusted], y[trusted])
-    losses = [cleaner.candidates_.set_index("candidate")["loss"] for cleaner in (marked, apart)]
-    np.testing.assert_allclose(losses[0], losses[1], atol=0.005)  # features are scaled by slightly different rows
+    errors = [cleaner.candidates_.set_index("candidate")["error"] for cleaner in (marked, apart)]
+    np.testing.assert_allclose(errors[0], errors[1], atol=0.005)  # features are scaled by slightly different rows
     np.testing.assert_array_equal(marked.predict(x), apart.predict(x))
 
 
