@@ -16,7 +16,7 @@ from torch import nn
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
 from bome.estimators.features import Encoder, checked
-from bome.estimators.guard import Candidates, fit_candidates, judge, tuned
+from bome.estimators.guard import Candidates, judge, learn_candidates, tuned
 from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
 from bome.estimators.rows import Rows, folds, natural_order
 from bome.estimators.softmax import Array, Matrix, probabilities
@@ -49,7 +49,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight_: a weight in [0, 1] for each row of X, in input order; 1 for trusted rows.
         choice_: "cleaned", "relabelled", "trusted only" or "all rows": the candidate that predicts.
         choice_reason_: why, in one sentence with the numbers.
-        candidates_: a frame with the held-out loss and accuracy of each candidate.
+        candidates_: a frame with the held-out error and accuracy of each candidate.
         certificate_: how far the bilevel problem was solved, a `bome.metrics.Certificate`.
         curves_: the bilevel run by step: "step", "validation loss", "inner loss", "q".
         noise_rate_: the estimated share of wrong labels among the rows that are not trusted.
@@ -262,8 +262,8 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tell("fitting the trusted rows", 1, 1)
         first = self._first(rows, order, fitter)
         verdict = judge(rows, fitter, first, int(self.guard_folds), seed, tell, stages)
-        found = fit_candidates(rows, fitter, first, seed, lambda done, total: tell("learning weights", done, total))
-        self._model = found.models[verdict.name][verdict.number]
+        found = learn_candidates(rows, fitter, first, seed, lambda done, total: tell("learning weights", done, total))
+        self._model = found.models(verdict.name)[verdict.number]
         self.choice_, self.choice_reason_, self.candidates_ = verdict.name, verdict.reason, verdict.table
         self.certificate_ = found.weighting.result.certificate
         self.n_iter_ = found.weighting.result.steps
@@ -290,7 +290,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Results by row, in the order of the input."""
         posterior, confusion = found.belief.posterior, found.belief.confusion
         if self.choice_ == "trusted only":
-            clean = probabilities(found.models["trusted only"][0].logits(rows.x))
+            clean = probabilities(found.alone.logits(rows.x))
             posterior, confusion = infer(clean, rows.labels)
         right = posterior[np.arange(len(order)), rows.labels].astype(np.float64)
         factors = found.weighting.factors

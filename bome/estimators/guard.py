@@ -1,8 +1,8 @@
 """Candidate models, and the choice between them by trusted rows that were held out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,8 @@ RIDGE_ROWS = 2_000
 ROBUST_POWER = 0.7
 """q, as its authors have it."""
 ROBUST_ROUNDS = 2
+NAMES = "cleaned", "relabelled", "trusted only", "all rows", "robust"
+"""Of the candidates."""
 FEW = 30
 """With fewer held-out rows the choice is little more than chance."""
 
@@ -30,25 +32,68 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Everything fitted to one set of rows.
+    """What is known of one set of rows, and the models that can be made of it, each fitted when it is asked for.
 
     Attributes:
-        models: by name; of those of cleaned labels the one with the usual penalty first, and then lighter ones.
+        rows: doubtful and trusted rows.
+        fitters: of models of all rows: the one with the usual penalty first, and then lighter ones.
+        alone: the model of the trusted rows.
         belief: in the labels of the doubtful rows.
         weighting: the bilevel run.
         weights: of the doubtful rows in the model "cleaned".
     """
 
-    models: dict[str, list[Model]]
+    rows: Rows
+    fitters: Sequence[Fitter]
+    alone: Model
     belief: Belief
     weighting: Weighting
     weights: Array
 
+    def models(self, name: str) -> list[Model]:
+        """Those of one of the `NAMES`, by falling penalty where there are several."""
+        given = np.concatenate([self.rows.given, self.rows.trusted])
+        match name:
+            case "cleaned":
+                weights = np.concatenate([self.weights, np.ones(len(self.rows.trusted_labels))])
+                return self._path(self._fit(given, weights), given, weights)
+            case "relabelled":
+                return self._relabelled
+            case "trusted only":
+                return [self.alone]
+            case "all rows":
+                return [self._fit(given, np.ones(len(given)))]
+            case "robust":
+                return [
+                    robust(self.rows, fitter, start)
+                    for fitter, start in zip(self.fitters, self._relabelled, strict=True)
+                ]
+        raise KeyError(name)
 
-def fit_candidates(
+    @cached_property
+    def _relabelled(self) -> list[Model]:
+        targets = np.concatenate([self.belief.posterior, self.rows.trusted])
+        return self._path(self.belief.model, targets, np.ones(len(targets)))
+
+    def _path(self, model: Model, targets: Array, weights: Array) -> list[Model]:
+        """A model, and those with lighter penalties, each begun at the one before."""
+        found = [model]
+        for lighter in self.fitters[1:]:
+            found.append(lighter.fit(self._both, targets, weights, found[-1]))
+        return found
+
+    def _fit(self, targets: Array, weights: Array) -> Model:
+        return self.fitters[0].fit(self._both, targets, weights, self.belief.model)
+
+    @cached_property
+    def _both(self) -> Matrix:
+        return stack(self.rows.x, self.rows.trusted_x)
+
+
+def learn_candidates(
     rows: Rows, few: Fitter, first: Array | None, seed: int, tell: Callable[[int, int], None] | None = None
 ) -> Candidates:
-    """Fit every candidate.
+    """Learn what all candidates are made of.
 
     Args:
         rows: doubtful and trusted rows.
@@ -65,25 +110,10 @@ def fit_candidates(
     begin = fitter.fit(rows.x, rows.given, most + 1e-6, belief.model)
     start = np.ones(len(most)) if first is None else first
     weighting = learn_factors(rows, fitter, begin, most, start, seed, tell)
-    weights = most * weighting.factors
-    both, ones = stack(rows.x, rows.trusted_x), np.ones(len(rows.trusted_labels))
-    given, believed = (np.concatenate([each, rows.trusted]) for each in (rows.given, belief.posterior))
-    weighted, equal = np.concatenate([weights, ones]), np.ones(len(given))
-    models = {
-        "cleaned": [fitter.fit(both, given, weighted, belief.model)],
-        "relabelled": [belief.model],
-        "trusted only": [alone],
-        "all rows": [fitter.fit(both, given, equal, belief.model)],
-    }
-    for lighter in fitter.lighter():
-        for name, targets, counted in (("cleaned", given, weighted), ("relabelled", believed, equal)):
-            models[name].append(lighter.fit(both, targets, counted, models[name][-1]))
-    fitters = (fitter, *fitter.lighter())
-    models["robust"] = [_robust(rows, each, start) for each, start in zip(fitters, models["relabelled"], strict=True)]
-    return Candidates(models, belief, weighting, weights)
+    return Candidates(rows, (fitter, *fitter.lighter()), alone, belief, weighting, most * weighting.factors)
 
 
-def _robust(rows: Rows, fitter: Fitter, start: Model) -> Model:
+def robust(rows: Rows, fitter: Fitter, start: Model) -> Model:
     """All rows as they are, with the generalised cross entropy (Zhang and Sabuncu, 2018) for the doubtful ones.
 
     Its gradient is that of the cross entropy, weighted by the q-th power of the given label's probability: rows that
@@ -142,9 +172,9 @@ def judge(
 
 def _held_out(rows: Rows, fit: Array, held: Array, fitter: Fitter, first: Array | None, seed: int) -> dict[str, Array]:
     """The logits of the held-out trusted rows by each candidate fitted without them, shape (models, rows, classes)."""
-    found = fit_candidates(rows.with_trusted(fit), fitter, first, seed)
+    found = learn_candidates(rows.with_trusted(fit), fitter, first, seed)
     x = rows.trusted_x[held]
-    return {name: np.stack([model.logits(x) for model in models]) for name, models in found.models.items()}
+    return {name: np.stack([model.logits(x) for model in found.models(name)]) for name in NAMES}
 
 
 def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:

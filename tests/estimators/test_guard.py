@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bome.estimators.guard import _robust, choose
+from bome.estimators.guard import choose, robust
 from bome.estimators.models import LinearFitter
 from bome.estimators.rows import Rows
 from bome.estimators.softmax import Affine, calibrated_error, log_loss, probabilities, stacked
@@ -72,7 +72,7 @@ def test_the_robust_model_settles_where_the_generalised_cross_entropy_is_station
     fitter = LinearFitter(0.01)
     start = fitter.fit(rows.trusted_x, rows.trusted, np.ones(60))
     monkeypatch.setattr("bome.estimators.guard.ROBUST_ROUNDS", 60)
-    found = _robust(rows, fitter, start)
+    found = robust(rows, fitter, start)
     assert isinstance(found, Affine)
     p = probabilities(found.logits(x))
     weights = np.concatenate([p[np.arange(200), given] ** 0.7, np.ones(60)])

@@ -57,7 +57,7 @@ def test_an_interrupted_fit_goes_on_and_ends_as_if_nothing_had_happened(
     (x, y), (x_val, y_val) = rows(0), rows(1)
     plain = HyperCleaner(guard_folds=3, random_state=0).fit(x, y, x_val, y_val)
     fitted: list[int] = []
-    real = guard.fit_candidates
+    real = guard.learn_candidates
 
     def counted(*given: Any, **named: Any) -> Any:
         if len(fitted) == 2:
@@ -65,7 +65,7 @@ def test_an_interrupted_fit_goes_on_and_ends_as_if_nothing_had_happened(
         fitted.append(1)
         return real(*given, **named)
 
-    monkeypatch.setattr(guard, "fit_candidates", counted)
+    monkeypatch.setattr(guard, "learn_candidates", counted)
     with pytest.raises(KeyboardInterrupt):
         HyperCleaner(guard_folds=3, random_state=0).fit(x, y, x_val, y_val, record=tmp_path)
     fitted.clear()
