@@ -125,11 +125,11 @@ def test_cleanlab_style_has_its_columns_in_input_order(data: Noisy, fitted: Hype
         fitted.label_issues(style="other")  # type: ignore[arg-type]
 
 
-def test_the_choice_is_the_candidate_of_lowest_held_out_loss(fitted: HyperCleaner) -> None:
+def test_the_choice_is_the_candidate_of_lowest_held_out_error(fitted: HyperCleaner) -> None:
     table = fitted.candidates_.set_index("candidate")
     assert fitted.choice_ == table["error"].idxmin()
     assert f"'{fitted.choice_}'" in fitted.choice_reason_
-    assert f"{table['loss'].min():.3f}" in fitted.choice_reason_
+    assert f"{table['error'].min():.3f}" in fitted.choice_reason_
     assert fitted.n_iter_ >= 1
     assert fitted.certificate_.verdict
     assert len(fitted.curves_["step"]) == len(fitted.curves_["validation loss"])
