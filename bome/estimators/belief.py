@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bome.estimators.models import Fitter, Model
-from bome.estimators.rows import Rows, folds, stack, trusted_folds
+from bome.estimators.rows import Rows, copies, folds, stack, trusted_folds
 from bome.estimators.softmax import Array, probabilities, stacked
 
 ROUNDS = 6
@@ -76,13 +76,17 @@ def first_opinion(rows: Rows, fitter: Fitter, few: Fitter, alone: Model) -> Arra
     trusted rows of a class say less than a hundred of which half are right.
     """
     logits: Array = alone.logits(rows.x).astype(np.float64)
-    parts = trusted_folds(rows.trusted_labels, TRUSTED_PARTS)
+    same = copies(rows)
+    parts = trusted_folds(rows.trusted_labels, TRUSTED_PARTS, same.kind)
     if not parts:
         return probabilities(logits).astype(np.float32)
     held_out = np.concatenate([np.flatnonzero(held) for _, held in parts])
     models = [few.fit(rows.trusted_x[fit], rows.trusted[fit], np.ones(int(fit.sum()))) for fit, _ in parts]
     of_trusted = [model.logits(rows.trusted_x[held]) for model, (_, held) in zip(models, parts, strict=True)]
-    as_given = fitter.fit(rows.x, rows.given, np.ones(len(rows.labels)))
+    others = rows.some(same.twin < 0)
+    if not len(others.labels):
+        return probabilities(logits).astype(np.float32)
+    as_given = fitter.fit(others.x, others.given, np.ones(len(others.labels)))
     factors = stacked(
         (np.concatenate(of_trusted), as_given.logits(rows.trusted_x[held_out])), rows.trusted_labels[held_out]
     )

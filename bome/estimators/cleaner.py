@@ -16,7 +16,7 @@ from torch import nn
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
 from bome.estimators.features import Encoder, checked
-from bome.estimators.guard import Candidates, judge, learn_candidates, tuned
+from bome.estimators.guard import Candidates, Verdict, judge, learn_candidates, tuned
 from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
 from bome.estimators.rows import Rows, folds, natural_order
 from bome.estimators.softmax import Array, Matrix, probabilities
@@ -47,8 +47,8 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         classes_: the labels, sorted.
         sample_weight_: a weight in [0, 1] for each row of X, in input order; 1 for trusted rows.
-        choice_: "cleaned", "relabelled", "trusted only" or "all rows": the candidate that predicts.
-        choice_reason_: why, in one sentence with the numbers.
+        choice_: "cleaned", "relabelled", "robust", "trusted only" or "all rows": the candidate that predicts.
+        choice_reason_: why, with the numbers.
         candidates_: a frame with the held-out error and accuracy of each candidate.
         certificate_: how far the bilevel problem was solved, a `bome.metrics.Certificate`.
         curves_: the bilevel run by step: "step", "validation loss", "inner loss", "q".
@@ -107,6 +107,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ProblemError("give either X_val and y_val, or trusted, or none of them")
             apart, apart_labels = checked(X_val), _labels(y_val, features=X_val)
             validate_data(self, X_val, reset=False, skip_check_array=True)
+            _check_known(given, apart_labels)
             mask = np.zeros(len(given), dtype=bool)
         else:
             apart, apart_labels = None, given[:0]
@@ -258,19 +259,28 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rank = natural_order(trusted_x, trusted_codes, seed)
         rows = Rows(x[order], codes[order], trusted_x[rank], trusted_codes[rank], len(self.classes_))
         tell("fitting the trusted rows", 0, 1)
-        fitter = tuned(self._fitter(seed, x), rows.trusted_x, rows.trusted_labels, rows.classes)
+        fitter = tuned(self._fitter(seed, x), rows)
         tell("fitting the trusted rows", 1, 1)
         first = self._first(rows, order, fitter)
         verdict = judge(rows, fitter, first, int(self.guard_folds), seed, tell, stages)
         found = learn_candidates(rows, fitter, first, seed, lambda done, total: tell("learning weights", done, total))
         self._model = found.models(verdict.name)[verdict.number]
-        self.choice_, self.choice_reason_, self.candidates_ = verdict.name, verdict.reason, verdict.table
+        self.choice_, self.candidates_ = verdict.name, verdict.table
+        self.choice_reason_ = verdict.reason + self._unjudged(verdict)
         self.certificate_ = found.weighting.result.certificate
         self.n_iter_ = found.weighting.result.steps
         history = found.weighting.result.history
         names = {"step": "step", "f": "validation loss", "g": "inner loss", "q": "q"}
         self.curves_ = {title: history.column(name) for name, title in names.items()}
         self._keep(found, rows, order, codes, mask)
+
+    def _unjudged(self, verdict: Verdict) -> str:
+        """A sentence on classes of which no row was held out."""
+        absent = [name for code, name in enumerate(self.classes_.tolist()) if code not in verdict.judged]
+        if not absent or not verdict.judged:
+            return ""
+        names = ", ".join(map(repr, absent[:5])) + (" and others" if len(absent) > 5 else "")
+        return f" This says nothing of {names}: a class needs two trusted rows, so that one can be held out."
 
     def _first(self, rows: Rows, order: Array, fitter: Fitter) -> Array | None:
         """Where the factors of the weights begin, in the order of `rows`."""
@@ -323,6 +333,14 @@ def _labels(y: Any, features: Any) -> Array:
     check_consistent_length(features, labels)
     texts = labels.dtype == object and all(isinstance(label, str) for label in labels)
     return np.asarray(labels.astype(str) if texts else labels)
+
+
+def _check_known(given: Array, trusted: Array) -> None:
+    """Refuse a label of the trusted rows that no other row has: it is misspelt, or of another kind."""
+    unknown = sorted(set(trusted.tolist()) - set(given.tolist()), key=str)
+    if unknown:
+        names = ", ".join(map(repr, unknown[:5]))
+        raise ProblemError(f"y_val has labels that y has not: {names}; are they misspelt, or of another type?")
 
 
 def _mask(trusted: Any, n: int) -> Array:

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,7 @@ def _check_kinds(layout: Layout, trusted: Table) -> None:
         if len(new) == len(trusted.frame):
             raise ProblemError(
                 f"{trusted.path}: no value of column {name!r} ({str(new.iloc[0])[:40]!r}, ...) stands in the training "
-                f"table: are both of the same kind? It can be left out with --drop {name}"
+                f"table: are both of the same kind? It can be left out with --drop {quote(name)}"
             )
 
 
@@ -190,7 +191,7 @@ def _warn_of_copies(request: Request, train: pd.DataFrame, trusted: pd.DataFrame
     if copies:
         warnings.warn(
             f"{copies:,} of {len(trusted):,} rows of {request.trusted} also stand in {request.train}: "
-            "remove them there, or they count twice",
+            "remove them there, or the model counts them twice",
             UserWarning,
             stacklevel=3,
         )

@@ -1,14 +1,15 @@
 """From the columns of a table to features.
 
-Numbers stay as they are, categories become one column per level, text is weighed by TF-IDF, images by their pixels. A
-`Layout` says what each column is and holds what was learned from the training table (levels, vocabulary); it can be
-written as JSON, so that a saved model applies to other tables.
+Numbers stay as they are, dates become numbers of days, categories one column per level, text is weighed by TF-IDF,
+images by their pixels. A `Layout` says what each column is and holds what was learned from the training table (levels,
+vocabulary); it can be written as JSON, so that a saved model applies to other tables.
 """
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ MOST_LEVELS = 1000
 """Of a category; rarer ones count as none of them."""
 MOST_WORDS = 20_000
 """Of a vocabulary."""
+DATE = r"\s*\d{4}-\d{2}-\d{2}(?:[T ].*)?"
+"""How a date begins."""
+THOUSANDS = r"\s*[+-]?\d{1,3}(?:[,' ]\d{3})+(?:\.\d*)?\s*"
+"""A number with marks between its thousands."""
 WORDS_OF_TEXT = 3
 """In a column of text a cell has at least this many words on average."""
 DENSE_WIDTH = 256
@@ -38,6 +43,15 @@ class Category:
 
     name: str
     levels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Date:
+    """A column of dates, with the mean and the deviation of their days."""
+
+    name: str
+    centre: float
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ class Layout:
         numbers: the columns of numbers.
         centre: subtracted from each; empty where they are left as they are.
         scale: then divided by.
+        dates: the columns of dates.
         categories: the columns of categories.
         texts: the columns of text.
         images: the columns of images.
@@ -73,6 +88,7 @@ class Layout:
     numbers: tuple[str, ...] = ()
     centre: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    dates: tuple[Date, ...] = ()
     categories: tuple[Category, ...] = ()
     texts: tuple[Text, ...] = ()
     images: tuple[Images, ...] = ()
@@ -80,7 +96,9 @@ class Layout:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns used."""
-        parts: tuple[Category | Text | Images, ...] = (*self.categories, *self.texts, *self.images)
+        parts: tuple[Date | Category | Text | Images, ...] = (
+            *self.dates, *self.categories, *self.texts, *self.images,
+        )  # fmt: skip
         return (*self.numbers, *(part.name for part in parts))
 
     @property
@@ -92,11 +110,12 @@ class Layout:
         """The features of a table that has all columns.
 
         Raises:
-            ProblemError: an image cannot be read.
+            ProblemError: an image cannot be read, or a cell is no date.
         """
         blocks: list[Any] = []
         if self.numbers:
             blocks.append(self._numbers(table.frame))
+        blocks += [_standard_days(table, part) for part in self.dates]
         blocks += [_levels(table.frame[part.name], part) for part in self.categories]
         blocks += [_words(table.frame[part.name], part) for part in self.texts]
         blocks += [_pixels(table, part) for part in self.images]
@@ -131,6 +150,7 @@ class Layout:
             numbers=_strings(found["numbers"]),
             centre=tuple(map(float, found["centre"])),
             scale=tuple(map(float, found["scale"])),
+            dates=tuple(Date(str(d["name"]), float(d["centre"]), float(d["scale"])) for d in found.get("dates", ())),
             categories=tuple(Category(str(c["name"]), _strings(c["levels"])) for c in found["categories"]),
             texts=tuple(
                 Text(str(t["name"]), _strings(t["vocabulary"]), tuple(map(float, t["idf"]))) for t in found["texts"]
@@ -163,6 +183,7 @@ def choose(
         ProblemError: no column is left, or an image cannot be read.
     """
     numbers: list[str] = []
+    dates: list[Date] = []
     categories: list[Category] = []
     texts: list[Text] = []
     images: list[Images] = []
@@ -176,14 +197,18 @@ def choose(
                 numbers.append(name)
         elif name in image or (name not in text and _is_image(column)):
             images.append(_learn_images(table, name))
+        elif name not in text and _is_date(column):
+            dates.append(_learn_days(name, column))
         elif name in text or _is_text(column):
             texts.append(_learn_words(table.path, name, column))
         elif _is_name(column):
-            hint = f"its values differ from row to row; use its words with --text {name}"
+            hint = f"its values differ from row to row; use its words with --text {quote(name)}"
+            if column.head(5000).str.fullmatch(THOUSANDS).mean() > 0.5:
+                hint = "write its numbers without marks between the thousands to use them"
             warnings.warn(f"column {name!r} left out: {hint}", UserWarning, stacklevel=2)
         else:
             categories.append(_learn_levels(name, column))
-    layout = Layout(tuple(numbers), (), (), tuple(categories), tuple(texts), tuple(images))
+    layout = Layout(tuple(numbers), (), (), tuple(dates), tuple(categories), tuple(texts), tuple(images))
     if not layout.columns:
         raise ProblemError(f"{table.path} has no column to learn from beside the label")
     return _with_scale(layout, table.frame) if layout.is_sparse and numbers else layout
@@ -193,10 +218,7 @@ def _with_scale(layout: Layout, frame: pd.DataFrame) -> Layout:
     """Numbers beside a sparse matrix are centred here: there nothing can be centred later without filling it."""
     values = frame[list(layout.numbers)].to_numpy(dtype=np.float64)
     spread = values.std(axis=0)
-    return Layout(
-        layout.numbers, tuple(values.mean(axis=0)), tuple(np.where(spread > 0, spread, 1.0)),
-        layout.categories, layout.texts, layout.images,
-    )  # fmt: skip
+    return replace(layout, centre=tuple(values.mean(axis=0)), scale=tuple(np.where(spread > 0, spread, 1.0)))
 
 
 # --- what a column is -------------------------------------------------------------------------------------------------
@@ -210,6 +232,13 @@ def _counts_rows(column: "pd.Series[Any]") -> bool:
 def _is_image(column: "pd.Series[Any]") -> bool:
     endings = column.str.strip().str.lower().str.endswith(EXTENSIONS)
     return bool(endings.mean() >= 0.95)
+
+
+def _is_date(column: "pd.Series[Any]") -> bool:
+    if not column.head(5000).str.fullmatch(DATE).all():
+        return False
+    days = _days(column)
+    return bool(np.isfinite(days).all() and len(set(days)) > 1)
 
 
 def _is_text(column: "pd.Series[Any]") -> bool:
@@ -232,13 +261,18 @@ def _learn_levels(name: str, column: "pd.Series[Any]") -> Category:
     return Category(name, tuple(sorted(map(str, frequent))))
 
 
+def _learn_days(name: str, column: "pd.Series[Any]") -> Date:
+    days = _days(column)
+    return Date(name, float(days.mean()), float(days.std()))
+
+
 def _learn_words(path: Path, name: str, column: "pd.Series[Any]") -> Text:
     rare = 2 if len(column) >= 100 else 1
     maker = TfidfVectorizer(sublinear_tf=True, max_features=MOST_WORDS, min_df=rare)
     try:
         maker.fit(column.astype(object))
     except ValueError:  # no word at all, or none that occurs often enough
-        raise ProblemError(f"{path}: column {name!r} holds no words: leave it out with --drop {name}") from None
+        raise ProblemError(f"{path}: column {name!r} holds no words: leave it out with --drop {quote(name)}") from None
     return Text(name, tuple(map(str, maker.get_feature_names_out())), tuple(map(float, maker.idf_)))
 
 
@@ -247,6 +281,22 @@ def _learn_images(table: Table, name: str) -> Images:
 
 
 # --- applying ---------------------------------------------------------------------------------------------------------
+
+
+def _days(column: "pd.Series[Any]") -> NDArray[np.float64]:
+    """Days since 1970; NaN where a cell is no date."""
+    dates = pd.to_datetime(column.where(column.str.fullmatch(DATE)), format="ISO8601", errors="coerce", utc=True)
+    return np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=np.float64)
+
+
+def _standard_days(table: Table, part: Date) -> NDArray[np.float32]:
+    days = _days(table.frame[part.name])
+    bad = np.flatnonzero(np.isnan(days))
+    if len(bad):
+        cell = str(table.frame[part.name].iloc[bad[0]])[:40]
+        where = f"{table.place(int(bad[0]))}, column {part.name!r}"
+        raise ProblemError(f"{where}: {cell!r} is not a date such as 2024-05-31; correct it, or remove the row")
+    return ((days - part.centre) / part.scale).astype(np.float32)[:, None]
 
 
 def _levels(column: "pd.Series[Any]", part: Category) -> sparse.csr_matrix:
@@ -280,7 +330,7 @@ def _image(table: Table, name: str, row: int) -> tuple[str, Path]:
     where = f"{table.place(row)}, column {name!r}"
     cell = str(table.frame[name].iloc[row]).strip()
     if not cell:
-        raise ProblemError(f"{where} names no image: remove the row, or leave the column out with --drop {name}")
+        raise ProblemError(f"{where} names no image: remove the row, or leave the column out with --drop {quote(name)}")
     if "://" in cell:
         raise ProblemError(f"{where}: {cell!r} is an address; images are read from files only")
     return where, image_path(table, name, row)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bome.estimators.belief import LARGE, Belief, learn_belief
 from bome.estimators.models import Fitter, LinearFitter, Model, square_length
-from bome.estimators.rows import Rows, stack, trusted_folds
+from bome.estimators.rows import Rows, copies, stack, trusted_folds
 from bome.estimators.softmax import Array, Matrix, calibrated_error, log_loss, probabilities
 from bome.estimators.stages import Stages
 from bome.estimators.weighting import Weighting, learn_factors
@@ -136,12 +136,14 @@ class Verdict:
         number: of the chosen one among those of its name.
         reason: why, in one sentence.
         table: expected error of each on held-out rows, its standard error and the accuracy, a row per candidate.
+        judged: the classes of the held-out rows.
     """
 
     name: str
     number: int
     reason: str
     table: pd.DataFrame
+    judged: frozenset[int] = frozenset()
 
 
 def judge(
@@ -149,21 +151,26 @@ def judge(
 ) -> Verdict:
     """Fit the candidates without one part of the trusted rows after the other, and compare them on that part."""
     large = rows.x.shape[0] * rows.x.shape[1] > LARGE
-    parts = trusted_folds(rows.trusted_labels, 2 if large else count)
     limit = max(1000, GUARD_ENTRIES // max(1, rows.x.shape[1]))
     if len(rows.labels) > limit:
         some = np.sort(np.random.default_rng(seed).permutation(len(rows.labels))[:limit])
         rows, first = rows.some(some), None if first is None else first[some]
+    same = copies(rows)
+    parts = trusted_folds(rows.trusted_labels, 2 if large else count, same.kind)
     logits: dict[str, list[Array]] = {}
     labels: list[Array] = []
     for number, (fit, held) in enumerate(parts):
         tell("comparing on held-out trusted rows", number, len(parts))
-        found = stages.keep(f"held-out-{number}", partial(_held_out, rows, fit, held, fitter, first, seed))
+        others = ~np.isin(same.twin, same.kind[held])
+        if not others.any():  # all are copies of rows that are held out
+            continue
+        apart, start = rows.some(others), None if first is None else first[others]
+        found = stages.keep(f"held-out-{number}", partial(_held_out, apart, fit, held, fitter, start, seed))
         labels.append(rows.trusted_labels[held])
         for name, some in found.items():
             logits.setdefault(name, []).append(some)
     tell("comparing on held-out trusted rows", len(parts), len(parts))
-    if not parts:
+    if not labels:
         return Verdict(
             "trusted only", 0, "There are too few trusted rows to compare models on held-out ones.", _compared({}, {})
         )
@@ -207,7 +214,7 @@ def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:
     )
     if len(labels) < FEW:
         reason += " With so few rows this may be chance."
-    return Verdict(name, best[name], reason, table)
+    return Verdict(name, best[name], reason, table, frozenset(np.unique(labels).tolist()))
 
 
 def _compared(errors: Mapping[str, Array], hits: Mapping[str, Array]) -> pd.DataFrame:
@@ -221,17 +228,16 @@ def _compared(errors: Mapping[str, Array], hits: Mapping[str, Array]) -> pd.Data
     )
 
 
-def tuned(fitter: Fitter, x: Matrix, labels: Array, classes: int) -> Fitter:
+def tuned(fitter: Fitter, rows: Rows) -> Fitter:
     """The fitter with the ridge that suits the trusted rows best, by cross-validation; networks stay as they are."""
     if not isinstance(fitter, LinearFitter):
         return fitter
-    if len(labels) > RIDGE_ROWS:
-        every = -(-len(labels) // RIDGE_ROWS)
-        x, labels = x[::every], labels[::every]
-    targets = np.eye(classes)[labels]
+    every = -(-len(rows.trusted_labels) // RIDGE_ROWS)
+    x, labels, kind = rows.trusted_x[::every], rows.trusted_labels[::every], copies(rows).kind[::every]
+    targets = np.eye(rows.classes)[labels]
     ridges = 1e-4 * square_length(x) * np.array(RIDGES)
     losses = np.zeros(len(ridges))
-    for fit, held in trusted_folds(labels, min(5, len(labels))):
+    for fit, held in trusted_folds(labels, min(5, len(labels)), kind):
         model = None
         for number, ridge in enumerate(ridges):
             model = replace(fitter, ridge=ridge).fit(x[fit], targets[fit], np.ones(int(fit.sum())), model)

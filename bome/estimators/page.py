@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 import bome
 from bome.checkpoint import write_atomic
+from bome.errors import ProblemError
 from bome.metrics import Certificate
 from bome.reports.figures import BLUE, COLOURS, DASHES, RED, STYLE, Drawing, as_label, render
 from bome.reports.html import environment, figure
@@ -83,6 +84,8 @@ def write(
     Returns:
         The page.
     """
+    if Path(path).is_dir():
+        raise ProblemError(f"{path} is a directory: name a file, such as report.html")
     issues = cleaner.label_issues()
     wrong = suspicious(issues)
     shown = _suspects(wrong, rows or (lambda row: Shown(f"row {row}")))

@@ -29,8 +29,9 @@ def predict(folder: Path, data: Path, out: Path) -> dict[str, Any]:
         raise ProblemError(f"{out} is a directory: name a file with --out")
     model = saved.load(path)
     found = tables.scan(data)
-    if out.exists() and out.samefile(data):
-        raise ProblemError(f"{out} is the table itself: choose another --out")
+    for kept, what in ((data, "table"), (path, "model")):
+        if out.exists() and out.samefile(kept):
+            raise ProblemError(f"{out} is the {what} itself: choose another --out")
     for name in model.layout.columns:
         tables.require(data, found.names, name, "which the model needs")
     numbers = set(model.layout.numbers)

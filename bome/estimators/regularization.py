@@ -170,10 +170,13 @@ class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
             raise ProblemError(f"penalty must be 'feature', 'group' or 'scalar', got {self.penalty!r}")
         if self.groups is None or np.shape(self.groups) != (features,):
             raise ProblemError(f"penalty='group' needs groups: the group of each of the {features} features")
-        return np.asarray(np.unique(np.asarray(self.groups), return_inverse=True)[1])
+        self.groups_, numbers = np.unique(np.asarray(self.groups), return_inverse=True)
+        return np.asarray(numbers)
 
     def _fit(self, x: Matrix, targets: Array, held: tuple[Matrix, Array] | None, kind: Kind) -> Affine:
         """Learn the penalties, fit, and return the model in the units of the input."""
+        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
+            raise ProblemError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         groups = self._group_numbers(x.shape[1])
         mean, scale = _scales(x)
@@ -227,6 +230,7 @@ class LearnedRegularization(ClassifierMixin, _LearnedPenalty):  # type: ignore[m
     Attributes:
         penalty_: the penalty pⱼ of each feature or group, or the one for all. The loss is the mean cross entropy + ½ Σ
             pⱼ βⱼ², β being the coefficients of standardised features. Very large ones mean that a feature is left out.
+        groups_: with penalty="group", the groups in the order of `penalty_`, which is sorted.
         coef_: shape (classes, features), or (1, features) with two classes.
         intercept_: shape (classes,), or (1,).
         classes_: the labels, sorted.

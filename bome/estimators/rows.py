@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -71,11 +72,46 @@ def folds(labels: Array, count: int) -> Iterator[tuple[Array, Array]]:
         yield place != part, place == part
 
 
-def trusted_folds(labels: Array, count: int) -> list[tuple[Array, Array]]:
-    """Folds of trusted rows in which every class stays among the rows to fit.
+class Copies(NamedTuple):
+    """Which rows are the same one.
+
+    Attributes:
+        kind: a number for each trusted row; copies of each other have the same.
+        twin: for each doubtful row the kind of the trusted rows that it is a copy of; -1 where there is none.
+    """
+
+    kind: Array
+    twin: Array
+
+
+def copies(rows: Rows) -> Copies:
+    """Rows of the same features are copies where most rows are distinct; elsewhere they are a coincidence.
+
+    A row that was held out tells nothing of a model that was fitted to its copy.
+    """
+    marks, doubtful = _marks(rows.trusted_x), _marks(rows.x)
+    if 2 * len(set(doubtful)) < len(doubtful):
+        return Copies(np.arange(len(marks)), np.full(len(doubtful), -1))
+    kinds: dict[int, int] = {}
+    kind = np.array([kinds.setdefault(mark, len(kinds)) for mark in marks])
+    return Copies(kind, np.array([kinds.get(mark, -1) for mark in doubtful]))
+
+
+def _marks(x: Matrix) -> list[int]:
+    """A number for each row that tells it from others."""
+    if sparse.issparse(x):
+        ends = zip(x.indptr[:-1], x.indptr[1:], strict=True)
+        return [hash((x.indices[a:b].tobytes(), x.data[a:b].tobytes())) for a, b in ends]
+    return [hash(row.tobytes()) for row in x]
+
+
+def trusted_folds(labels: Array, count: int, kind: Array | None = None) -> list[tuple[Array, Array]]:
+    """Folds of trusted rows in which every class stays among the rows to fit, and copies stay together.
 
     A class with a single row cannot be held out, so that this row is always among those to fit.
     """
-    single = np.bincount(labels)[labels] == 1
-    parts = [(fit | single, held & ~single) for fit, held in folds(labels, count)]
+    _, first, member = np.unique(np.arange(len(labels)) if kind is None else kind, True, True)
+    of_kind = labels[first]
+    single = np.bincount(of_kind)[of_kind] == 1
+    parts = [((fit | single)[member], (held & ~single)[member]) for fit, held in folds(of_kind, count)]
     return [(fit, held) for fit, held in parts if held.any() and fit.any()]

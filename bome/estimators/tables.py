@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any, TextIO
 
 import numpy as np
@@ -143,6 +144,8 @@ def scan(path: Path) -> Scan:
     for magic, kind in _KINDS_OF_BINARY:
         if head.startswith(magic):
             raise ProblemError(f"{path} is {kind}")
+    if path.suffix.lower() == ".parquet":
+        raise ProblemError(f"{path} is not a Parquet file: give it its right name, or write it again")
     try:
         with path.open(encoding="utf-8-sig") as file:  # all kinds of line ends
             return _scan_lines(path, _lines(path, file))
@@ -429,7 +432,7 @@ def _shortened(text: str) -> str:
 
 
 def _or_drop(name: str, droppable: bool) -> str:
-    return f", or leave the column out with --drop {name}" if droppable else ""
+    return f", or leave the column out with --drop {quote(name)}" if droppable else ""
 
 
 def _check_finite(table: Table, droppable: bool) -> None:
@@ -486,7 +489,7 @@ def _parquet_column(path: Path, name: str, column: "pd.Series[Any]", as_text: bo
                 return plain.astype(np.float32)
         return plain.map(_as_label).fillna("").astype(str)
     if plain.dtype == object and any(isinstance(v, (list, dict, np.ndarray, bytes)) for v in plain.head(SAMPLE)):
-        raise ProblemError(f"{path}: column {name!r} holds nested values: leave it out with --drop {name}")
+        raise ProblemError(f"{path}: column {name!r} holds nested values: leave it out with --drop {quote(name)}")
     return plain.astype(object).where(plain.notna(), "").astype(str)
 
 

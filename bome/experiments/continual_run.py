@@ -133,12 +133,13 @@ def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -
             raise ProblemError(f"{folder} holds another run, or one with other settings: choose another folder")
     elif folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
         raise ProblemError(f"{folder} is not empty and not a run directory: choose another folder")
+    if (summary := read_summary(folder)) is not None:
+        return summary
+    run = _Run(spec, folder, progress)  # before anything is written: its data may be missing
     with _alone(folder):
-        summary = read_summary(folder)
-        if summary is not None:
+        if (summary := read_summary(folder)) is not None:
             return summary
         write_config(folder, config)
-        run = _Run(spec, folder, progress)
         try:
             summary = run.carry_out()
         except NonFiniteError as error:

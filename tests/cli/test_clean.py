@@ -61,6 +61,12 @@ BAD: list[tuple[str, Files, list[str], str]] = [
     ("jpeg", train(b"\xff\xd8\xff\xe0"), LABEL, "is a picture, not a table"),
     ("sqlite", train(b"SQLite format 3\x00"), LABEL, "is a database"),
     ("damaged parquet", train(b"PAR1 and nothing else"), LABEL, "train.csv is a damaged Parquet file"),
+    (
+        "no parquet",
+        {"train.csv": TRAIN, "trusted.csv": TRUSTED, "t.parquet": TRAIN},
+        [*LABEL, "--trusted", "t.parquet"],
+        "t.parquet is not a Parquet file",
+    ),
     ("zero bytes", train(b"a,b,y\n1,\x00,x\n"), LABEL, "train.csv, line 2 holds a zero byte"),
     # encodings
     ("utf-16", train(TRAIN.decode().encode("utf-16")), LABEL, "in UTF-16: convert it with 'iconv -f UTF-16"),
@@ -317,6 +323,7 @@ def test_one_trusted_row_of_each_class_is_enough_for_a_page(copy: Path, capsys: 
         ),
         (lambda f: f[:0], ["out", "new.csv"], "new.csv has a header and no rows"),
         (None, ["out", "test.csv", "--out", "test.csv"], "test.csv is the table itself"),
+        (None, ["out", "test.csv", "--out", "out/model.safetensors"], "is the model itself: choose another --out"),
         (None, ["out", "test.csv", "--out", "out"], "out is a directory: name a file with --out"),
     ],
 )

@@ -23,7 +23,7 @@ from bome import HyperCleaner
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
 from bome.estimators.models import curvature
-from bome.estimators.rows import natural_order, trusted_folds
+from bome.estimators.rows import Rows, copies, natural_order, trusted_folds
 from bome.estimators.softmax import fit_softmax, probabilities
 
 
@@ -311,3 +311,56 @@ def test_it_is_not_below_the_pilot_of_other_tools(share: float) -> None:
         cleaner = HyperCleaner(random_state=seed).fit(noisy.x, noisy.given, noisy.trusted_x, noisy.trusted)
         scores.append(cleaner.score(noisy.test_x, noisy.test))
     assert np.mean(scores) > {0.5: 0.945, 0.7: 0.935, 0.9: 0.93}[share]
+
+
+def test_copies_of_held_out_rows_are_left_out_of_the_comparison() -> None:
+    """Labels are drawn at random: whatever is right about held-out rows has seen them."""
+    random = np.random.default_rng(1)
+    x, y = random.standard_normal((260, 150)), random.integers(0, 2, 260)
+    twice = np.tile(np.arange(200, 260), 2)
+    for rows, trusted in ((slice(0, 260), slice(200, 260)), (slice(0, 200), twice)):
+        cleaner = HyperCleaner(guard_folds=3, random_state=0).fit(x[rows], y[rows], x[trusted], y[trusted])
+        assert cleaner.candidates_["accuracy"].between(0.3, 0.7).all()
+
+
+def test_equal_rows_are_no_copies_where_rows_are_few_kinds() -> None:
+    random = np.random.default_rng(0)
+    x = random.integers(0, 2, (300, 3)).astype(float)
+    found = copies(Rows(x[:200], np.zeros(200, int), x[200:], np.zeros(100, int), 2))
+    assert (found.twin == -1).all()
+    assert found.kind.tolist() == list(range(100))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_copies_are_found_and_stay_in_one_fold(form: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 3))
+    trusted = x[[0, 7, 0, 8, 7, 6]]
+    found = copies(Rows(form(x), np.zeros(9, int), form(trusted), np.array([0, 0, 0, 1, 0, 1]), 2))
+    assert found.kind.tolist() == [0, 1, 0, 2, 1, 3]
+    assert found.twin.tolist() == [0, -1, -1, -1, -1, -1, 3, 1, 2]
+    for fit, held in trusted_folds(np.array([0, 0, 0, 1, 0, 1]), 2, found.kind):
+        assert (fit != held).all()
+        assert held[0] == held[2]
+        assert held[1] == held[4]
+
+
+def test_a_class_of_which_no_row_was_held_out_is_named() -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    x = random.standard_normal((80, 2)) + 2 * y[:, None]
+    names = np.array(["no", "yes"])[y]
+    trusted = np.r_[np.arange(0, 30, 2), 1]  # fifteen times "no", once "yes"
+    cleaner = HyperCleaner(random_state=0).fit(x[30:], names[30:], x[trusted], names[trusted])
+    assert "This says nothing of 'yes': a class needs two trusted rows" in cleaner.choice_reason_
+
+
+def test_a_trusted_label_that_no_other_row_has_is_refused(blobs: Any) -> None:
+    x, y, _ = blobs
+    names = y.astype(str)
+    with pytest.raises(ProblemError, match="y_val has labels that y has not: '0x'; are they misspelt"):
+        HyperCleaner().fit(x, names, x[:4], np.array(["0", "1", "2", "0x"]))
+
+
+def test_a_report_needs_the_name_of_a_file(fitted: HyperCleaner, tmp_path: Any) -> None:
+    with pytest.raises(ProblemError, match="is a directory: name a file"):
+        fitted.report(tmp_path)

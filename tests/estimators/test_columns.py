@@ -51,6 +51,26 @@ def test_each_kind_of_column_is_told_from_the_others(tmp_path: Path) -> None:
     assert [part.name for part in layout.images] == ["file"]
 
 
+def test_dates_are_days_in_units_of_their_deviation() -> None:
+    given = table(d=["2024-03-01", "2024-03-05 12:00", "2024-02-29T00:00:00Z", " 2024-03-03"], c=["u", "v"] * 2)
+    layout = choose(given, without=())
+    days = np.array([1, 5.5, 0, 3])  # since the 29th of February
+    np.testing.assert_allclose(layout.features(given)[:, 0], (days - days.mean()) / days.std(), rtol=1e-5)
+    other = layout.features(table(d=["2024-03-02"], c=["u"]))
+    np.testing.assert_allclose(other[:, 0], (2 - days.mean()) / days.std(), rtol=1e-5)
+    for cell in ("", "soon", "2024-02-30"):
+        with pytest.raises(ProblemError, match=rf"line 3, column 'd': '{cell}' is not a date such as 2024-05-31"):
+            layout.features(table(d=["2024-03-02", cell], c=["u", "v"]))
+    assert choose(given, text=["d"], without=()).dates == ()
+    assert choose(table(d=["2024-03-01", "2024-03-01", "unknown"]), without=()).categories[0].name == "d"
+
+
+def test_numbers_with_marked_thousands_are_left_out_with_advice() -> None:
+    given = table(n=[f"{i},000.50" for i in range(1, 60)], a=[float(i % 3) for i in range(1, 60)])
+    with pytest.warns(UserWarning, match="column 'n' left out: write its numbers without marks between the thousands"):
+        assert choose(given, without=()).columns == ("a",)
+
+
 def test_a_column_of_names_and_a_count_of_rows_are_left_out_and_said_so() -> None:
     given = table(
         name=[f"n{i}" for i in range(50)], row=[float(i) for i in range(50)], a=[float(i % 3) for i in range(50)]
@@ -149,7 +169,8 @@ def test_an_image_that_is_no_file_is_refused(tmp_path: Path, cell: str, words: s
 
 
 def test_a_layout_survives_json_and_gives_the_same_features() -> None:
-    given = table(a=[float(i % 4) for i in range(30)], c=["u", "v", "w"] * 10, t=texts(30))
+    days = [f"2024-01-{i + 1:02}" for i in range(30)]
+    given = table(a=[float(i % 4) for i in range(30)], d=days, c=["u", "v", "w"] * 10, t=texts(30))
     layout = choose(given, without=())
     again = Layout.from_dict(json.loads(json.dumps(layout.to_dict())))
     assert again == layout

@@ -66,6 +66,7 @@ def test_groups_of_useless_features_are_penalised_more() -> None:
     x, y = _mostly_noise(0)
     groups = np.repeat(["useful", "useless"], [10, 90])
     ours = LearnedRegularizationRegressor("group", groups=groups, random_state=0).fit(x[:200], y[:200])
+    assert ours.groups_.tolist() == ["useful", "useless"]
     assert ours.penalty_.shape == (2,)
     assert ours.penalty_[1] > 3 * ours.penalty_[0]
 
@@ -135,7 +136,12 @@ def test_cross_validation_works_and_a_seed_gives_the_same_result() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"penalty": "l1"}, "penalty must be"), ({"penalty": "group"}, "needs groups")],
+    [
+        ({"penalty": "l1"}, "penalty must be"),
+        ({"penalty": "group"}, "needs groups"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1, got 0"),
+        ({"max_iter": 1.5}, "max_iter must be"),
+    ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     x, y = load_diabetes(return_X_y=True)
