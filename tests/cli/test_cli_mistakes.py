@@ -211,3 +211,20 @@ def test_a_reader_that_leaves_is_no_error(place: Path) -> None:
         ended = subprocess.run([sys.executable, "-c", command], stdout=pipe, stderr=subprocess.PIPE, check=False)
     assert ended.returncode == 141
     assert ended.stderr == b""
+
+
+def test_an_interrupt_while_libraries_are_loaded_is_one_line_exit_130() -> None:
+    code = """
+import os, signal, sys
+import bome_command
+
+class Interrupts:
+    def find_spec(self, name, *more):
+        if name == "torch":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+bome_command.main()
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "error: interrupted\n")
