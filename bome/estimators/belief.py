@@ -83,7 +83,7 @@ def first_opinion(rows: Rows, fitter: Fitter, few: Fitter, alone: Model) -> Arra
     held_out = np.concatenate([np.flatnonzero(held) for _, held in parts])
     models = [few.fit(rows.trusted_x[fit], rows.trusted[fit], np.ones(int(fit.sum()))) for fit, _ in parts]
     of_trusted = [model.logits(rows.trusted_x[held]) for model, (_, held) in zip(models, parts, strict=True)]
-    others = rows.some(same.twin < 0)
+    others = rows.some(same.twin < 0) if (same.twin >= 0).any() else rows  # no copy of all rows without need
     if not len(others.labels):
         return probabilities(logits).astype(np.float32)
     as_given = fitter.fit(others.x, others.given, np.ones(len(others.labels)))
