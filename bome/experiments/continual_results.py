@@ -64,12 +64,14 @@ class Entry:
         variant: "published", "selected" or a name.
         values: settings that differ from the usual ones.
         runs: of all seeds.
+        tried: the ACC on the tuning tasks of all settings among which these were chosen.
     """
 
     strategy: str
     variant: str
     values: Mapping[str, Any]
     runs: Runs
+    tried: tuple[float, ...] = ()
 
     @property
     def title(self) -> str:

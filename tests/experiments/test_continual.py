@@ -316,7 +316,7 @@ def test_a_recorded_choice_is_kept_unless_the_grid_changes(tmp_path: Path, monke
     tried = [{"values": dict(values), "acc": 1.0} for values in candidate.grid]
     path.write_text(json.dumps({"values": {"theta_lr": 0.01}, "tried": tried}))
     monkeypatch.setattr(continual, "perform", None)
-    assert choose(DIGITS, candidate, tmp_path, silent, 1) == {"theta_lr": 0.01}
+    assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.01}
     with pytest.raises(TypeError):
         choose(DIGITS, replace(candidate, grid=({"theta_lr": 0.2}, {"theta_lr": 0.3})), tmp_path, silent, 1)
 
