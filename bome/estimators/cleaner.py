@@ -15,7 +15,7 @@ from torch import nn
 
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
-from bome.estimators.features import Encoder, checked
+from bome.estimators.features import Encoder, check_known, checked
 from bome.estimators.guard import Candidates, Verdict, judge, learn_candidates, tuned
 from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
 from bome.estimators.rows import Rows, folds, natural_order
@@ -107,7 +107,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ProblemError("give either X_val and y_val, or trusted, or none of them")
             apart, apart_labels = checked(X_val), _labels(y_val, features=X_val)
             validate_data(self, X_val, reset=False, skip_check_array=True)
-            _check_known(given, apart_labels)
+            check_known(given, apart_labels)
             mask = np.zeros(len(given), dtype=bool)
         else:
             apart, apart_labels = None, given[:0]
@@ -333,14 +333,6 @@ def _labels(y: Any, features: Any) -> Array:
     check_consistent_length(features, labels)
     texts = labels.dtype == object and all(isinstance(label, str) for label in labels)
     return np.asarray(labels.astype(str) if texts else labels)
-
-
-def _check_known(given: Array, trusted: Array) -> None:
-    """Refuse a label of the trusted rows that no other row has: it is misspelt, or of another kind."""
-    unknown = sorted(set(trusted.tolist()) - set(given.tolist()), key=str)
-    if unknown:
-        names = ", ".join(map(repr, unknown[:5]))
-        raise ProblemError(f"y_val has labels that y has not: {names}; are they misspelt, or of another type?")
 
 
 def _mask(trusted: Any, n: int) -> Array:

@@ -146,3 +146,11 @@ def _scale(numbers: Array) -> Array | float:
     if extent[varying].max() <= 4 * np.median(extent[varying]) and numbers.shape[1] > 8:
         return float(np.sqrt(np.mean(deviation[varying] ** 2)))
     return np.where(deviation > 0, deviation, 1.0)
+
+
+def check_known(given: Array, trusted: Array) -> None:
+    """Refuse a label of the validation rows that no training row has: it is misspelt, or of another kind."""
+    unknown = sorted(set(trusted.tolist()) - set(given.tolist()), key=str)
+    if unknown:
+        names = ", ".join(map(repr, unknown[:5]))
+        raise ProblemError(f"y_val has labels that y has not: {names}; are they misspelt, or of another type?")

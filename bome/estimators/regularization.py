@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bome.errors import ProblemError
+from bome.estimators.features import check_known
 from bome.estimators.gates import Job, learn_gates, penalties
 from bome.estimators.rows import folds, natural_order, one_hot, stack
 from bome.estimators.softmax import Affine, Array, Matrix, fit_softmax, log_loss, probabilities
@@ -247,9 +248,7 @@ class LearnedRegularization(ClassifierMixin, _LearnedPenalty):  # type: ignore[m
             raise ProblemError(f"y has one class only, {self.classes_[0]}: a classifier needs at least two")
         held = _held(self, X_val, y_val)
         if held is not None:
-            unknown = np.setdiff1d(held[1], self.classes_)
-            if len(unknown):
-                raise ProblemError(f"y_val has labels that y has not: {unknown[:5].tolist()}")
+            check_known(self.classes_, held[1])
             held = held[0], np.searchsorted(self.classes_, held[1])
         model = self._fit(x, codes, held, classification(len(self.classes_)))
         coef, intercept = model.coef.T, model.intercept

@@ -67,7 +67,7 @@ def claims(results: Results) -> Iterator[Claim]:
             yield _near(entry, task, told)
     constant = results.ablations.get(CONSTANT)
     if constant is not None:
-        number = results.difference(bome, Entry("ctn+pbgd", CONSTANT, {}, constant), "acc")
+        number = results.difference(bome.runs, constant, "acc")
         yield Claim(
             "The barrier does better than a constant multiplier λ = η = 2",
             "not in the paper",
@@ -99,7 +99,7 @@ def _targets(results: Results, bome: Entry) -> Iterator[Claim]:
 
 
 def _compared(text: str, results: Results, a: Entry, b: Entry, least: float) -> Claim:
-    number = results.difference(a, b, "acc")
+    number = results.difference(a.runs, b.runs, "acc")
     aim = f" (aim ≥ {least:g})" if least else ""
     found = f"{a.title} less {b.title}: {in_words(number)} points{aim}"
     return Claim(text, TABLE, results.task, found, number[0] >= least if number[0] == number[0] else None)

@@ -102,9 +102,10 @@ class Results:
         """That of a strategy."""
         return next((e for e in self.entries if e.strategy == strategy and variant in (None, e.variant)), None)
 
-    def difference(self, a: Entry, b: Entry, metric: str) -> Number:
+    @staticmethod
+    def difference(a: Runs, b: Runs, metric: str) -> Number:
         """a less b: mean over the seeds that both have, and standard error of the paired differences."""
-        return mean_and_error([x - y for x, y in zip(a.runs.values(metric), b.runs.values(metric), strict=False)])
+        return mean_and_error([x - y for x, y in zip(a.values(metric), b.values(metric), strict=False)])
 
 
 def in_words(number: Number) -> str:

@@ -24,6 +24,8 @@ def test_the_error_at_the_best_temperature_is_that_of_the_share_that_is_right(su
     # three classes with one preferred: p for it and (1 - p)/2 for the others is best with p = the share that is right
     expected = right * (1 - right) + (1 - right) * (1 - (1 - right) / 2)
     assert calibrated_error(logits, labels).mean() == pytest.approx(expected, abs=1e-4)
+    least = -right * np.log(right) - (1 - right) * np.log((1 - right) / 2)
+    assert log_loss(stacked((logits,), labels)[0] * logits, labels).mean() == pytest.approx(least, abs=1e-6)
 
 
 @pytest.mark.parametrize("sure", [0.1, 30.0])

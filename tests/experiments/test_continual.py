@@ -20,7 +20,7 @@ from bome.experiments import continual, page
 from bome.experiments.base import Claim
 from bome.experiments.catalogue import EXPERIMENTS
 from bome.experiments.continual import Candidate, Protocol, carry_out, choose, one_part, place
-from bome.experiments.continual_claims import PAPER, claims, rows_of
+from bome.experiments.continual_claims import CONSTANT, PAPER, claims, rows_of
 from bome.experiments.continual_figures import sections
 from bome.experiments.continual_results import Entry, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part
@@ -307,6 +307,10 @@ def test_the_tables_of_the_paper_add_up() -> None:
             if "nbt" in row:
                 assert row["acc"] + row["nbt"] == pytest.approx(row["ft"], abs=0.011)
                 assert row["fm"] > row["nbt"]
+
+
+def test_the_constant_multiplier_of_the_claim_is_among_the_ablations() -> None:
+    assert continual.ABLATIONS[CONSTANT] == ("ctn+pbgd", {"gamma": 2.0})
 
 
 def test_a_recorded_choice_is_kept_unless_the_grid_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
