@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bome.cli.console import line, stage_bar
-from bome.cli.options import Json, Out, Quiet
+from bome.cli.options import Docs, Json, Out, Quiet
 from bome.cli.reproduce import PresetChoice, show, summary
 from bome.errors import ProblemError
 
@@ -56,9 +56,7 @@ def bench(
     ] = PresetChoice.quick,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
     out: Out = None,
-    docs: Annotated[
-        Path | None, typer.Option("--docs", metavar="DIR", help="Also write NAME.json, NAME.md and figures here.")
-    ] = None,
+    docs: Docs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bome.cli.console import line, stage_bar, table
-from bome.cli.options import Json, Out, Quiet
+from bome.cli.options import Docs, Json, Out, Quiet
 from bome.errors import ProblemError
 
 if TYPE_CHECKING:  # the experiments draw figures, and matplotlib takes a while to import
     from bome.experiments.base import Findings
 
 ALL = "all"
+
+RECORDED = "continual"
+"""The experiment whose parts are run directories, of which a record can be kept."""
 
 
 class PresetChoice(StrEnum):
@@ -32,8 +35,12 @@ def reproduce(
         PresetChoice, typer.Option("--preset", help="Seconds, minutes on two cores, or the full protocol.")
     ] = PresetChoice.quick,
     out: Out = None,
-    docs: Annotated[
-        Path | None, typer.Option("--docs", metavar="DIR", help="Also write NAME.json, NAME.md and figures here.")
+    docs: Docs = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record", metavar="FILE", help="continual: take over the finished runs in it, and keep all there."
+        ),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -42,17 +49,24 @@ def reproduce(
     from bome.experiments import page
     from bome.experiments.catalogue import EXPERIMENTS
     from bome.experiments.overview import INDEX, write_overview
+    from bome.experiments.record import keep, take_over
 
     if experiment not in (*EXPERIMENTS, ALL):
         raise ProblemError(f"unknown experiment {experiment!r}; known: {', '.join((*EXPERIMENTS, ALL))}")
+    if record is not None and experiment != RECORDED:
+        raise ProblemError(f"--record is for {RECORDED} only, whose runs take hours")
     names = [*EXPERIMENTS] if experiment == ALL else [experiment]
     outcomes, folders = [], []
     for name in names:
         folder = _folder(out, name, preset, several=experiment == ALL)
         page.prepare(folder, name, preset.value)
+        if record is not None and record.exists():
+            take_over(record, folder)
         with stage_bar(name, quiet=quiet) as report:
             findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)
         written = page.write(folder, findings)
+        if record is not None:
+            keep(folder, record)
         if docs is not None:
             page.write_docs(folder, docs)
         folders.append(folder)

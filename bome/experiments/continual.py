@@ -8,7 +8,7 @@ The stages, each made of runs in folders of their own, so that any number of pro
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from bome.checkpoint import write_atomic
 from bome.errors import ProblemError
 from bome.experiments.base import Findings, Preset, Report
 from bome.experiments.comparison_report import decided
-from bome.experiments.continual_claims import claims, rows_of
+from bome.experiments.continual_claims import NOTES, claims, notes, rows_of
 from bome.experiments.continual_figures import sections
-from bome.experiments.continual_results import PUBLISHED, Entry, Results, Runs
+from bome.experiments.continual_results import NEARER, PUBLISHED, Entry, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part
 from bome.experiments.page import command
 from bome.experiments.trials import PARTS, default_workers, each
-from bome.rundir import FINISHED
+from bome.rundir import FINISHED, read_summary
 
 ABOUT = (
     "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
@@ -59,7 +59,7 @@ class Candidate:
         strategy: its name.
         seeds: how many runs.
         variant: "published" where the settings are those of the paper or of the strategy's authors, "selected" where
-            they were chosen on the tuning tasks.
+            they were chosen on the tuning tasks, "nearer" where they were looked for to come near to the paper's row.
         grid: the settings to choose from, beside the usual ones of the strategy.
     """
 
@@ -127,6 +127,14 @@ PENALTY = _grid(lam=(0.01, 0.1, 1.0), gamma=(0.01, 0.1))
 BOME = _grid(eta=(1.0, 2.0, 4.0), inner_steps=(1, 2, 5), geometry=("euclidean", "steps"))
 
 
+NEAR: Mapping[str, Values] = {
+    "mer": {"gamma_reptile": 0.5},
+    "ctn+bvfsm": {"c_z": 0.01, "c_ln": 1.0},
+    "ctn+penalty": {"lam": 0.02, "gamma": 0.01},
+}
+"""Settings that come near to the paper's rows on permuted MNIST, where the others do not."""
+
+
 def _candidates(seeds: int, few: int, *, tuned: bool) -> tuple[Candidate, ...]:
     """Every strategy; where settings are published also with those chosen here, if that is wanted."""
     found = (
@@ -134,6 +142,7 @@ def _candidates(seeds: int, few: int, *, tuned: bool) -> tuple[Candidate, ...]:
         Candidate("offline", few, "selected", OFFLINE),
         Candidate("mer", few),
         Candidate("mer", few, "selected", REPTILE),
+        Candidate("mer", min(few, 2), NEARER, (NEAR["mer"],)),
         Candidate("gem", few),
         Candidate("gem", few, "selected", PROJECTED),
         Candidate("er", few),
@@ -141,11 +150,15 @@ def _candidates(seeds: int, few: int, *, tuned: bool) -> tuple[Candidate, ...]:
         Candidate("ctn+itd", seeds),
         Candidate("ctn+itd:total", few),
         Candidate("ctn+bvfsm", few, "selected", BVFSM),
+        Candidate("ctn+bvfsm", min(few, 2), NEARER, (NEAR["ctn+bvfsm"],)),
         Candidate("ctn+penalty", few, "selected", PENALTY),
+        Candidate("ctn+penalty", min(few, 2), NEARER, (NEAR["ctn+penalty"],)),
         Candidate("ctn+bome", seeds),
         Candidate("ctn+bome", seeds, "selected", BOME),
     )
-    return tuple(c for c in found if tuned or c.variant == "published" or c.strategy not in PUBLISHED)
+    if tuned:
+        return found
+    return tuple(c for c in found if c.variant != NEARER and (c.variant == "published" or c.strategy not in PUBLISHED))
 
 
 PROTOCOLS: Mapping[Preset, tuple[Protocol, ...]] = {
@@ -180,7 +193,16 @@ class Continual:
     def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
         """Run it; what is finished in `folder` is read, and what is under way there is continued."""
         workers = default_workers() if preset == "paper" else 1
-        found = [carry_out(protocol, folder, report, workers) for protocol in PROTOCOLS[preset]]
+        return self._findings(preset, [carry_out(protocol, folder, report, workers) for protocol in PROTOCOLS[preset]])
+
+    def so_far(self, preset: Preset, folder: Path) -> Findings:
+        """What the finished runs in `folder` tell; nothing is run."""
+        found = [collected(protocol, folder) for protocol in PROTOCOLS[preset]]
+        if not any(results.entries for results in found):
+            raise ProblemError(f"no run in {folder} has ended yet: go on with '{command(self.name, preset)}'")
+        return self._findings(preset, [results for results in found if results.entries])
+
+    def _findings(self, preset: Preset, found: Sequence[Results]) -> Findings:
         made_by = command(self.name, preset)
         return Findings(
             title="Continual learning",
@@ -188,7 +210,7 @@ class Continual:
             sections=tuple(section for results in found for section in sections(results)),
             claims=decided((claim for results in found for claim in claims(results)), preset),
             rows=tuple(row for results in found for row in rows_of(results, preset, made_by)),
-            notes=tuple(note for results in found for note in _notes(results)),
+            notes=(*(note for results in found for note in notes(results)), *NOTES),
         )
 
 
@@ -221,29 +243,70 @@ def one_part(
 
 def carry_out(protocol: Protocol, folder: Path, report: Report, workers: int) -> Results:
     """All stages on one stream."""
+    for candidate in protocol.candidates:
+        choose(protocol.task, candidate, folder, report, workers)
+    work = [(spec, path) for _, _, runs in _planned(protocol, folder) for spec, path in runs]
+    work += [part for runs in _further(protocol, folder).values() for part in runs]
+    perform(work, workers, lambda n, of: report(protocol.task, n, of))
+    return collected(protocol, folder)
+
+
+def collected(protocol: Protocol, folder: Path) -> Results:
+    """What the finished runs on one stream tell."""
+    entries, missing = [], []
+    for candidate, settings, parts in _planned(protocol, folder):
+        runs = _ended(parts)
+        if runs.summaries:
+            entries.append(Entry(candidate.strategy, candidate.variant, dict(settings.values), runs, settings.tried))
+        if len(runs.summaries) < candidate.seeds:
+            missing.append(f"{candidate.strategy} ({candidate.variant}): {len(runs.summaries)} of {candidate.seeds}")
+    further = {label: _ended(parts) for label, parts in _further(protocol, folder).items()}
+    ablations = {label: runs for label, runs in further.items() if runs.summaries}
+    return Results(protocol.task, tuple(entries), ablations, tuple(missing))
+
+
+Planned = list[tuple[Spec, Path]]
+"""Runs and their folders, one for each seed."""
+
+
+def _planned(protocol: Protocol, folder: Path) -> Iterator[tuple[Candidate, Chosen, Planned]]:
+    """The runs of each candidate; none where its settings have not been chosen."""
     task = protocol.task
-    chosen = [(candidate, choose(task, candidate, folder, report, workers)) for candidate in protocol.candidates]
-    work = [
-        (Spec(task, candidate.strategy, seed, settings.values), place(folder, task, candidate, seed))
-        for candidate, settings in chosen
-        for seed in range(candidate.seeds)
-    ]
-    further = {
+    for candidate in protocol.candidates:
+        settings = _settled(task, candidate, folder)
+        seeds = range(candidate.seeds) if settings is not None else ()
+        settings = settings or Chosen({})
+        yield (
+            candidate,
+            settings,
+            [
+                (Spec(task, candidate.strategy, seed, settings.values), place(folder, task, candidate, seed))
+                for seed in seeds
+            ],
+        )
+
+
+def _further(protocol: Protocol, folder: Path) -> dict[str, Planned]:
+    """The runs of the ablations."""
+    task = protocol.task
+    return {
         label: [
             (Spec(task, strategy, seed, values), folder / PARTS / task / "ablation" / f"{_words(values)}-{seed}")
             for seed in range(protocol.ablation_seeds)
         ]
         for label, (strategy, values) in protocol.ablations.items()
     }
-    summaries = perform(
-        [*work, *(part for parts in further.values() for part in parts)], workers, lambda n, of: report(task, n, of)
-    )
-    entries = []
-    for candidate, settings in chosen:
-        runs = Runs([summaries[place(folder, task, candidate, seed)] for seed in range(candidate.seeds)])
-        entries.append(Entry(candidate.strategy, candidate.variant, dict(settings.values), runs, settings.tried))
-    ablations = {label: Runs([summaries[path] for _, path in parts]) for label, parts in further.items()}
-    return Results(task, tuple(entries), ablations)
+
+
+def _ended(parts: Planned) -> Runs:
+    """The runs that have ended, up to the first seed that has not."""
+    ended: list[dict[str, Any]] = []
+    for _, path in parts:
+        summary = read_summary(path)
+        if summary is None:
+            break
+        ended.append(summary)
+    return Runs(ended)
 
 
 def place(folder: Path, task: str, candidate: Candidate, seed: int) -> Path:
@@ -259,77 +322,58 @@ def _words(values: Values) -> str:
 
 def choose(task: str, candidate: Candidate, folder: Path, report: Report, workers: int) -> Chosen:
     """The settings of a strategy: those with the highest ACC on the tuning tasks, recorded in a file."""
-    if len(candidate.grid) <= 1:  # nothing to choose
+    label, record = f"{task}: choosing {candidate.strategy}", _tuning(folder, task, candidate) / CHOSEN
+    parts = _tried(task, candidate, folder)
+    perform(parts, workers, lambda n, of: report(label, n, of))
+    found = _settled(task, candidate, folder)
+    assert found is not None  # noqa: S101 - all that are tried have ended
+    if parts:
+        tried = [{"values": spec.values, "acc": acc} for (spec, _), acc in zip(parts, found.tried, strict=True)]
+        content = {"task": task, "strategy": candidate.strategy, "values": found.values, "judged by": "ACC"}
+        write_atomic(record, json.dumps({**content, "tried": tried}, indent=1, ensure_ascii=False) + "\n")
+    return found
+
+
+def _settled(task: str, candidate: Candidate, folder: Path) -> Chosen | None:
+    """The settings with the highest ACC on the tuning tasks; None if not all that are tried have ended."""
+    parts = _tried(task, candidate, folder)
+    if not parts:
         return Chosen(candidate.grid[0] if candidate.grid else {})
-    base = folder / PARTS / task / "tuning" / candidate.strategy
-    record = base / CHOSEN
-    tried = [dict(values) for values in candidate.grid]
-    if record.exists():
-        found = json.loads(record.read_text(encoding="utf-8"))
-        if [one["values"] for one in found["tried"]] == tried:
-            return Chosen(found["values"], tuple(one["acc"] for one in found["tried"]))
-    parts = [(Spec(task, candidate.strategy, 0, values, "tuning"), base / _words(values)) for values in tried]
-    label = f"{task}: choosing {candidate.strategy}"
-    summaries = perform(parts, workers, lambda n, of: report(label, n, of))
-    scores = [_score(summaries[path]) for _, path in parts]
-    best = max(range(len(tried)), key=scores.__getitem__)
-    told = [{"values": values, "acc": score} for values, score in zip(tried, scores, strict=True)]
-    content = {"task": task, "strategy": candidate.strategy, "values": tried[best], "judged by": "ACC", "tried": told}
-    write_atomic(record, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    return Chosen(tried[best], tuple(scores))
+    ended = _ended(parts).summaries
+    if len(ended) < len(parts):
+        return None
+    scores = [_score(summary) for summary in ended]
+    best = max(range(len(scores)), key=scores.__getitem__)
+    return Chosen(candidate.grid[best], tuple(scores))
+
+
+def _tried(task: str, candidate: Candidate, folder: Path) -> Planned:
+    """The runs on the tuning tasks among which the settings of a strategy are chosen; none if there is no choice."""
+    if len(candidate.grid) <= 1:
+        return []
+    base = _tuning(folder, task, candidate)
+    return [(Spec(task, candidate.strategy, 0, values, "tuning"), base / _words(values)) for values in candidate.grid]
+
+
+def _tuning(folder: Path, task: str, candidate: Candidate) -> Path:
+    return folder / PARTS / task / "tuning" / candidate.strategy
 
 
 def _score(summary: Mapping[str, Any]) -> float:
     return float(summary["observed"]["acc"]) if summary["status"] == FINISHED else -1.0
 
 
-def perform(parts: Sequence[tuple[Spec, Path]], workers: int, report: Any) -> dict[Path, dict[str, Any]]:
-    """Carry out runs, some at a time; the summary of each by its folder."""
-    found = {}
-    for (_, path), summary in each(_perform, parts, workers):
-        found[path] = summary
-        report(len(found), len(parts))
-    return found
+def perform(parts: Sequence[tuple[Spec, Path]], workers: int, report: Callable[[int, int], None]) -> None:
+    """Carry out runs, some at a time."""
+    for done, _ in enumerate(each(_perform, parts, workers), start=1):
+        report(done, len(parts))
 
 
-def _perform(part: tuple[Spec, Path]) -> dict[str, Any]:
+def _perform(part: tuple[Spec, Path]) -> None:
     """With one thread, which for networks of this size is the best use of a core."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return carry_out_part(*part)
+        carry_out_part(*part)
     finally:
         torch.set_num_threads(threads)
-
-
-def _notes(results: Results) -> Iterator[str]:
-    for entry in results.entries:
-        if entry.tried:
-            told = ", ".join(f"{key} = {value}" for key, value in entry.values.items())
-            scores = f", {max(entry.tried):.1f}; the lowest of {len(entry.tried)} is {min(entry.tried):.1f}"
-            yield f"{results.task}, {entry.title}: {told}, by the highest ACC on the tuning tasks{scores}."
-        for seed, reason in entry.runs.failures():
-            yield f"{results.task}, {entry.title}, seed {seed}: {reason}"
-    yield (
-        "All strategies without a controller have the base network of the others (two hidden layers of 256, or the "
-        "reduced ResNet-18). Seeds draw the training images, their order, the networks and all replays; the "
-        "permutations of pixels and classes are the same for all seeds. NBT = FT − ACC; FM is the mean of the best "
-        "earlier accuracy less the last one, over all tasks but the last."
-    )
-    yield (
-        "The settings of offline, er, gem and mer in the paper are not known. er and gem have the step size of the "
-        "contextual network here and one update for each batch, with which they come near to the paper's rows; the "
-        "step size 0.1 of gem's authors gives some points more than the paper has for it, and offline needs it. mer "
-        "has what its authors published for permuted MNIST. “tuned” are the settings chosen on the tuning tasks. The "
-        "reservoir of mer has as many slots as all rings together and is full from the second task on, so that it "
-        "holds more of the early tasks than a ring does."
-    )
-    yield (
-        "How ctn+bvfsm and ctn+penalty were set in the paper is not known either. Chosen on the tuning tasks they lie "
-        "above its rows; less fortunate settings cost them several points on the three tuning tasks alone, see above."
-    )
-    yield (
-        "The code of the contextual network replays from the memory of the current task too, and evaluates the loss of "
-        "a batch once for both inner steps; here replays are of earlier tasks, as the paper's formula has it, and "
-        "every inner step has the loss at its own point."
-    )

@@ -25,6 +25,7 @@ def sections(results: Results) -> Iterator[Section]:
     task = results.task
     entries = [entry for entry in results.entries if entry.runs.finished]
     shown = {entry.title: entry.runs.matrix() for entry in entries if entry.title in SHOWN}
+    curves = [entry for entry in entries if not entry.nearer]
     drawings = [
         drawing(
             f"{task}-table",
@@ -49,13 +50,13 @@ def sections(results: Results) -> Iterator[Section]:
             f"{task}-accuracy",
             f"Accuracy on all tasks so far, {task}",
             "Mean over the tasks learned so far, and over seeds.",
-            over_tasks(entries),
+            over_tasks(curves),
         ),
         drawing(
             f"{task}-time",
             f"Time of learning a task, {task}",
             "Processor seconds with one thread, without judging. Replays and memories grow with the number of tasks.",
-            times(entries),
+            times(curves),
         ),
     ]
     about = "Mean ± standard error over the seeds; beside it the number of the paper, where it has one."

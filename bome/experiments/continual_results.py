@@ -14,6 +14,9 @@ from bome.sweep import mean_and_error
 PUBLISHED = frozenset({"offline", "er", "gem", "mer", "ctn+itd", "ctn+bome"})
 """Strategies of which settings were published for streams of this kind."""
 
+NEARER = "nearer"
+"""The variant whose settings come near to the paper's row."""
+
 Number = tuple[float, float | None]
 """Mean and standard error."""
 
@@ -61,7 +64,7 @@ class Entry:
 
     Attributes:
         strategy: its name.
-        variant: "published", "selected" or a name.
+        variant: "published", "selected" or "nearer".
         values: settings that differ from the usual ones.
         runs: of all seeds.
         tried: the ACC on the tuning tasks of all settings among which these were chosen.
@@ -75,13 +78,25 @@ class Entry:
 
     @property
     def title(self) -> str:
-        """For people: the name, and whether it is tuned though there are published settings."""
+        """For people: the name; whether it is tuned though there are published settings; or the settings themselves."""
+        if self.nearer:
+            return f"{self.strategy}, {self.told}"
         return f"{self.strategy}, tuned" if self.tuned else self.strategy
+
+    @property
+    def told(self) -> str:
+        """The settings in words."""
+        return ", ".join(f"{key} = {value}" for key, value in self.values.items())
 
     @property
     def tuned(self) -> bool:
         """Whether the settings were chosen here although its authors, or the paper's, published some."""
         return self.variant == "selected" and self.strategy in PUBLISHED
+
+    @property
+    def nearer(self) -> bool:
+        """Whether the settings were looked for to come near to the paper's row: no choice one could make beforehand."""
+        return self.variant == NEARER
 
 
 @dataclass(frozen=True)
@@ -92,11 +107,13 @@ class Results:
         task: the stream.
         entries: the strategies in the order of the paper.
         ablations: the runs of BOME with other settings, by label.
+        missing: strategies of which not all runs have ended, in words.
     """
 
     task: str
     entries: tuple[Entry, ...]
     ablations: Mapping[str, Runs] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     def entry(self, strategy: str, variant: str | None = None) -> Entry | None:
         """That of a strategy."""

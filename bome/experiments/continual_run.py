@@ -244,7 +244,7 @@ class _Run:
     def _accuracy(self, task: int) -> float:
         samples = self._stream.held_out(task)
         hits = self._strategy.predict(samples).argmax(dim=1) == samples.y
-        return 100 * float(hits.double().mean())
+        return 100 * int(hits.sum()) / len(hits)
 
     def _row(self) -> dict[str, Any]:
         accuracies = [a for a in self._matrix[-1] if a == a]

@@ -19,7 +19,7 @@ from bome.errors import ProblemError
 from bome.experiments import continual, page
 from bome.experiments.base import Claim
 from bome.experiments.catalogue import EXPERIMENTS
-from bome.experiments.continual import Candidate, Protocol, carry_out, choose, one_part, place
+from bome.experiments.continual import Candidate, Protocol, carry_out, choose, collected, one_part, place
 from bome.experiments.continual_claims import CONSTANT, PAPER, claims, rows_of
 from bome.experiments.continual_figures import sections
 from bome.experiments.continual_results import Entry, Results, Runs
@@ -236,15 +236,62 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
     assert ("offline", "selected", "ft") not in rows
     assert len(findings.sections) == 2
     assert all(claim.holds is None for claim in findings.claims)  # smoke decides nothing
-    monkeypatch.setattr(continual, "carry_out_part", None)  # a second time everything is read
-    monkeypatch.setattr(continual, "_perform", _read)
+    monkeypatch.setattr("bome.experiments.continual_run._Run", None)  # a second time everything is read
     again = EXPERIMENTS["continual"].carry_out("smoke", tmp_path, silent)
     assert again.rows == findings.rows
 
 
-def _read(part: tuple[Spec, Path]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((part[1] / "summary.json").read_text())
-    return found
+def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
+    folder, record = tmp_path / "first", tmp_path / "runs.jsonl"
+    page.prepare(folder, "continual", "smoke")
+    (folder / "parts").mkdir()
+    assert execute(["report", str(folder)]) == 2
+    assert "no run in" in capsys.readouterr().err
+    one_part("smoke", DIGITS, "ctn+bome", 1, folder)  # without its seed 0 it cannot be compared seed by seed
+    one_part("smoke", DIGITS, "ctn+itd", 0, folder)
+    assert execute(["report", str(folder), "--docs", str(tmp_path / "docs")]) == 0
+    rows = json.loads((tmp_path / "docs" / "continual.json").read_text())
+    assert {row["method"] for row in rows} == {"ctn+itd"}
+    told = (tmp_path / "docs" / "continual.md").read_text()
+    assert "runs that have ended so far: offline (selected): 0 of 1; ctn+bome (published): 0 of 2." in told
+
+    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(record), "--quiet"]
+    assert execute([*arguments, "--out", str(folder)]) == 0
+    assert len(record.read_text().splitlines()) == 2 + 4 + 1  # choosing, seeds, ablation
+    monkeypatch.setattr("bome.experiments.continual_run._Run", None)  # all that follows is read
+    assert execute([*arguments, "--out", str(tmp_path / "second")]) == 0
+    for name in ("results.json", "findings.json"):
+        assert (tmp_path / "second" / name).read_text() == (folder / name).read_text()
+    assert "ended so far" not in (folder / "findings.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        json.dumps({"place": "../x", "config": {}, "summary": {}}),
+        '{"place":"a","config":1,"summary":{}}',
+    ],
+)
+def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "runs.jsonl"
+    record.write_text(text + "\n")
+    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(record), "--out", str(tmp_path / "new")]
+    assert execute(arguments) == 4
+    assert f"{record}:1: not a run of a record" in capsys.readouterr().err.replace("\n", "")
+    assert not (tmp_path / "x").exists()
+
+
+def test_only_this_experiment_has_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["reproduce", "toys", "--record", str(tmp_path / "x"), "--out", str(tmp_path / "new")]) == 2
+    assert "--record is for continual only" in capsys.readouterr().err
+    assert execute(["report", str(tmp_path), "--docs", str(tmp_path)]) == 2
+    assert "--docs is for experiments" in capsys.readouterr().err
 
 
 def test_one_part_can_be_carried_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,6 +336,22 @@ def test_claims_are_decided_by_the_numbers() -> None:
     assert verdicts(results([81.0], [75.0]))["ctn+itd: ACC within 2 points of the paper"] is False
 
 
+def test_a_row_near_to_the_papers_has_its_settings_as_a_title_and_a_claim_of_its_own() -> None:
+    found = results([81.0, 80.6], [78.6, 78.4])
+    chosen = Entry("ctn+penalty", "selected", {"lam": 1.0}, Runs([summary_of(81.0)]), (80.0, 81.0))
+    near = Entry("ctn+penalty", "nearer", {"lam": 0.01}, Runs([summary_of(66.0)]))
+    decided = verdicts(replace(found, entries=(*found.entries, chosen, near)))
+    assert decided["ctn+penalty: ACC within 2 points of the paper"] is False
+    assert decided["ctn+penalty, lam = 0.01: ACC within 2 points of the paper"] is True
+
+
+def test_settings_near_to_the_papers_rows_are_tried_on_the_stream_they_were_found_on() -> None:
+    pmnist, cifar = continual.PROTOCOLS["paper"]
+    assert {c.strategy for c in pmnist.candidates if c.variant == "nearer"} == {"mer", "ctn+bvfsm", "ctn+penalty"}
+    assert not [c for c in (*cifar.candidates, *continual.PROTOCOLS["quick"][0].candidates) if c.variant == "nearer"]
+    assert pmnist.candidate("ctn+penalty").variant == "selected"
+
+
 def test_a_diverged_run_counts_as_unknown_not_as_missing() -> None:
     found = results([81.0, 80.6], [78.6, 78.4])
     lost = replace(found.entries[1], runs=Runs([summary_of(78.0), {"status": "diverged", "reason": "NaN"}]))
@@ -313,16 +376,14 @@ def test_the_constant_multiplier_of_the_claim_is_among_the_ablations() -> None:
     assert continual.ABLATIONS[CONSTANT] == ("ctn+pbgd", {"gamma": 2.0})
 
 
-def test_a_recorded_choice_is_kept_unless_the_grid_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_chosen_again_if_the_grid_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     candidate = SMALL.candidates[0]
-    path = tmp_path / "parts" / DIGITS / "tuning" / "offline" / "chosen.json"
-    path.parent.mkdir(parents=True)
-    tried = [{"values": dict(values), "acc": 1.0} for values in candidate.grid]
-    path.write_text(json.dumps({"values": {"theta_lr": 0.01}, "tried": tried}))
-    monkeypatch.setattr(continual, "perform", None)
-    assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.01}
-    with pytest.raises(TypeError):
-        choose(DIGITS, replace(candidate, grid=({"theta_lr": 0.2}, {"theta_lr": 0.3})), tmp_path, silent, 1)
+    assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
+    more = replace(candidate, grid=(*candidate.grid, {"theta_lr": 0.1}))
+    assert collected(replace(SMALL, candidates=(more,)), tmp_path).missing == ("offline (selected): 0 of 1",)
+    assert len(choose(DIGITS, more, tmp_path, silent, 1).tried) == 3
+    monkeypatch.setattr("bome.experiments.continual_run._Run", None)
+    assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
 
 
 @pytest.mark.slow
