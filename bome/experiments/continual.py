@@ -8,8 +8,8 @@ The stages, each made of runs in folders of their own, so that any number of pro
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from bome.experiments.base import Findings, Preset, Report
 from bome.experiments.comparison_report import decided
 from bome.experiments.continual_claims import NOTES, claims, notes, rows_of
 from bome.experiments.continual_figures import sections
-from bome.experiments.continual_results import NEARER, PUBLISHED, Entry, Results, Runs
+from bome.experiments.continual_results import CODE, NEARER, Entry, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part
 from bome.experiments.page import command
 from bome.experiments.trials import PARTS, default_workers, each
@@ -59,7 +59,8 @@ class Candidate:
         strategy: its name.
         seeds: how many runs.
         variant: "published" where the settings are those of the paper or of the strategy's authors, "selected" where
-            they were chosen on the tuning tasks, "nearer" where they were looked for to come near to the paper's row.
+            they were chosen on the tuning tasks, "nearer" where they were looked for to come near to the paper's row,
+            "code" where they are those of the code that the paper builds on and differ from what it says.
         grid: the settings to choose from, beside the usual ones of the strategy.
     """
 
@@ -122,10 +123,16 @@ OFFLINE = _grid(theta_lr=(0.01, 0.03, 0.1))
 REPLAY = _grid(theta_lr=(0.03, 0.1), inner_steps=(1, 2))
 PROJECTED = _grid(theta_lr=(0.03, 0.1), inner_steps=(1, 2))
 REPTILE = _grid(theta_lr=(0.1, 0.3), gamma_reptile=(0.3, 1.0), inner_steps=(2, 5))
-BVFSM = _grid(c_z=(0.001, 0.01), c_ln=(0.01, 0.1, 1.0))
-PENALTY = _grid(lam=(0.01, 0.1, 1.0), gamma=(0.01, 0.1))
-BOME = _grid(eta=(1.0, 2.0, 4.0), inner_steps=(1, 2, 5), geometry=("euclidean", "steps"))
+ITD = _grid(inner_steps=(1, 2, 5), replay_from=("previous", "seen"))
+BVFSM = _grid(c_z=(0.001, 0.01), c_ln=(0.01, 0.1, 1.0, 10.0))
+PENALTY = _grid(lam=(0.01, 0.1, 1.0, 10.0), gamma=(0.01, 0.1))
+BOME = (
+    *_grid(eta=(1.0, 2.0, 4.0), inner_steps=(1, 2, 5), geometry=("euclidean", "steps")),
+    *_grid(eta=(1.0, 2.0, 4.0), inner_steps=(1, 2, 5), replay_from=("seen",)),
+)
 
+SEEN: tuple[Values, ...] = ({"replay_from": "seen"},)
+"""As the published code of the contextual network replays."""
 
 NEAR: Mapping[str, Values] = {
     "mer": {"gamma_reptile": 0.5},
@@ -134,31 +141,46 @@ NEAR: Mapping[str, Values] = {
 }
 """Settings that come near to the paper's rows on permuted MNIST, where the others do not."""
 
+USUAL = (
+    Candidate("offline", 1, "published", _grid(theta_lr=(0.1,))),
+    Candidate("mer", 1),
+    Candidate("gem", 1),
+    Candidate("er", 1),
+    Candidate("ctn+itd", 1),
+    Candidate("ctn+bvfsm", 1, "selected", BVFSM),
+    Candidate("ctn+penalty", 1, "selected", PENALTY),
+    Candidate("ctn+bome", 1),
+)
+"""Every strategy of the paper once, with the settings of its authors where they told them."""
 
-def _candidates(seeds: int, few: int, *, tuned: bool) -> tuple[Candidate, ...]:
-    """Every strategy; where settings are published also with those chosen here, if that is wanted."""
-    found = (
-        Candidate("offline", few, "published", _grid(theta_lr=(0.1,))),
-        Candidate("offline", few, "selected", OFFLINE),
-        Candidate("mer", few),
-        Candidate("mer", few, "selected", REPTILE),
-        Candidate("mer", min(few, 2), NEARER, (NEAR["mer"],)),
-        Candidate("gem", few),
-        Candidate("gem", few, "selected", PROJECTED),
-        Candidate("er", few),
-        Candidate("er", few, "selected", REPLAY),
-        Candidate("ctn+itd", seeds),
-        Candidate("ctn+itd:total", few),
-        Candidate("ctn+bvfsm", few, "selected", BVFSM),
-        Candidate("ctn+bvfsm", min(few, 2), NEARER, (NEAR["ctn+bvfsm"],)),
-        Candidate("ctn+penalty", few, "selected", PENALTY),
-        Candidate("ctn+penalty", min(few, 2), NEARER, (NEAR["ctn+penalty"],)),
-        Candidate("ctn+bome", seeds),
-        Candidate("ctn+bome", seeds, "selected", BOME),
-    )
-    if tuned:
-        return found
-    return tuple(c for c in found if c.variant != NEARER and (c.variant == "published" or c.strategy not in PUBLISHED))
+FURTHER = (
+    Candidate("offline", 5, "selected", OFFLINE),
+    Candidate("mer", 5, "selected", REPTILE),
+    Candidate("mer", 2, NEARER, (NEAR["mer"],)),
+    Candidate("gem", 5, "selected", PROJECTED),
+    Candidate("er", 5, "selected", REPLAY),
+    Candidate("ctn+itd", 5, CODE, SEEN),
+    Candidate("ctn+itd", 5, "selected", ITD),
+    Candidate("ctn+itd:total", 5),
+    Candidate("ctn+bvfsm", 2, NEARER, (NEAR["ctn+bvfsm"],)),
+    Candidate("ctn+penalty", 2, NEARER, (NEAR["ctn+penalty"],)),
+    Candidate("ctn+bome", 5, CODE, SEEN),
+    Candidate("ctn+bome", 5, "selected", BOME),
+)
+"""What tells more of them."""
+
+COSTLY: Mapping[str, tuple[Values, ...]] = {
+    "offline": OFFLINE,
+    "ctn+bvfsm": _grid(c_z=(0.001,), c_ln=(0.1, 1.0, 10.0)),
+    "ctn+penalty": _grid(lam=(0.1, 1.0, 10.0), gamma=(0.01,)),
+}
+"""The settings to choose from where a run takes an hour: along the one that decides on permuted MNIST."""
+
+
+def _arranged(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """In the order of the paper."""
+    names = [candidate.strategy for candidate in USUAL]
+    return tuple(sorted(candidates, key=lambda candidate: names.index(candidate.strategy.partition(":")[0])))
 
 
 PROTOCOLS: Mapping[Preset, tuple[Protocol, ...]] = {
@@ -166,21 +188,37 @@ PROTOCOLS: Mapping[Preset, tuple[Protocol, ...]] = {
         Protocol(
             "continual-digits",
             tuple(
-                Candidate(
-                    c.strategy,
-                    2 if c.strategy == "ctn+bome" else 1,
-                    c.variant,
-                    c.grid[: 2 if c.strategy == "er" else 1],
-                )
-                for c in _candidates(1, 1, tuned=True)
+                replace(c, seeds=2 if c.strategy == "ctn+bome" else 1, grid=c.grid[: 2 if c.strategy == "er" else 1])
+                for c in _arranged((*USUAL, *FURTHER))
             ),
             dict(list(ABLATIONS.items())[:2]),
         ),
     ),
-    "quick": (Protocol("continual-pmnist", _candidates(2, 1, tuned=False)),),
+    "quick": (
+        Protocol(
+            "continual-pmnist",
+            tuple(replace(c, seeds=2 if c.strategy in ("ctn+itd", "ctn+bome") else 1) for c in USUAL),
+        ),
+    ),
     "paper": (
-        Protocol("continual-pmnist", _candidates(5, 5, tuned=True), ABLATIONS, 2),
-        Protocol("continual-cifar", _candidates(3, 1, tuned=False)),
+        Protocol(
+            "continual-pmnist",
+            _arranged((*(replace(c, seeds=5) for c in USUAL), *FURTHER)),
+            ABLATIONS,
+            2,
+        ),
+        Protocol(
+            "continual-cifar",
+            tuple(
+                replace(
+                    c,
+                    seeds=3 if c.strategy in ("ctn+itd", "ctn+bome") else 1,
+                    variant="selected" if c.strategy in COSTLY else c.variant,
+                    grid=COSTLY.get(c.strategy, c.grid),
+                )
+                for c in USUAL
+            ),
+        ),
     ),
 }
 

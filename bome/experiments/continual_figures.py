@@ -60,7 +60,7 @@ def sections(results: Results) -> Iterator[Section]:
         ),
     ]
     about = "Mean ± standard error over the seeds; beside it the number of the paper, where it has one."
-    yield Section(task, about, tuple(drawings), table(task, entries))
+    yield Section(task, about, tuple(drawings), table(results, entries))
     if results.ablations:
         yield Section(
             f"{task}: where the advantage comes from",
@@ -72,11 +72,11 @@ def sections(results: Results) -> Iterator[Section]:
         )
 
 
-def table(task: str, entries: Sequence[Entry]) -> Table:
+def table(results: Results, entries: Sequence[Entry]) -> Table:
     """All metrics of every strategy, and the paper's."""
     rows = []
     for entry in entries:
-        told = PAPER.get(task, {}).get(entry.strategy, {}) if not entry.tuned else {}
+        told = PAPER.get(results.task, {}).get(entry.strategy, {}) if results.is_of_paper(entry) else {}
         numbers = [_cell(entry, metric) + (f" ({told[metric]:.2f})" if metric in told else "") for metric in NAMES]
         rows.append((entry.title, *numbers, f"{sum(entry.runs.seconds()):.0f}", f"{len(entry.runs.finished)}"))
     return Table(("strategy", *NAMES.values(), "seconds", "seeds"), tuple(rows))

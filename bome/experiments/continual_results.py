@@ -17,6 +17,9 @@ PUBLISHED = frozenset({"offline", "er", "gem", "mer", "ctn+itd", "ctn+bome"})
 NEARER = "nearer"
 """The variant whose settings come near to the paper's row."""
 
+CODE = "code"
+"""The variant as the published code of the contextual network has it, where that differs from the text."""
+
 Number = tuple[float, float | None]
 """Mean and standard error."""
 
@@ -64,7 +67,7 @@ class Entry:
 
     Attributes:
         strategy: its name.
-        variant: "published", "selected" or "nearer".
+        variant: "published", "selected", "nearer" or "code".
         values: settings that differ from the usual ones.
         runs: of all seeds.
         tried: the ACC on the tuning tasks of all settings among which these were chosen.
@@ -79,7 +82,7 @@ class Entry:
     @property
     def title(self) -> str:
         """For people: the name; whether it is tuned though there are published settings; or the settings themselves."""
-        if self.nearer:
+        if self.variant in (NEARER, CODE):
             return f"{self.strategy}, {self.told}"
         return f"{self.strategy}, tuned" if self.tuned else self.strategy
 
@@ -118,6 +121,10 @@ class Results:
     def entry(self, strategy: str, variant: str | None = None) -> Entry | None:
         """That of a strategy."""
         return next((e for e in self.entries if e.strategy == strategy and variant in (None, e.variant)), None)
+
+    def is_of_paper(self, entry: Entry) -> bool:
+        """Whether the paper's numbers stand beside an entry: not where it is tuned and another one is not."""
+        return not entry.tuned or self.entry(entry.strategy) is entry
 
     @staticmethod
     def difference(a: Runs, b: Runs, metric: str) -> Number:

@@ -352,6 +352,24 @@ def test_settings_near_to_the_papers_rows_are_tried_on_the_stream_they_were_foun
     assert pmnist.candidate("ctn+penalty").variant == "selected"
 
 
+def test_both_replays_are_compared_and_what_is_beyond_the_paper_is_not_chosen_by_test_images() -> None:
+    found = results([81.0, 80.6], [80.0, 79.6])
+    code = [Entry(e.strategy, "code", {"replay_from": "seen"}, e.runs) for e in results([82.0], [80.0]).entries[1:]]
+    tuned = Entry("ctn+bome", "selected", {"eta": 4.0}, Runs([summary_of(81.4)]), (80.0, 81.0))
+    decided = verdicts(replace(found, entries=(*found.entries, *code, tuned)))
+    assert decided["BOME in place of the published optimiser improves ACC"] is False
+    assert decided["BOME in place of the published optimiser improves ACC, with the replay of the published code"]
+    assert decided["With settings chosen on the tuning tasks BOME goes beyond the paper's ACC"] is False
+    assert "ctn+bome, tuned: ACC within 2 points of the paper" not in decided
+
+
+def test_a_strategy_that_is_only_tuned_stands_beside_the_paper() -> None:
+    entry = Entry("offline", "selected", {"theta_lr": 0.1}, Runs([summary_of(85.0)]), (1.0, 2.0))
+    usual = Entry("offline", "published", {}, Runs([summary_of(84.0)]))
+    assert Results("continual-pmnist", (entry,)).is_of_paper(entry)
+    assert not Results("continual-pmnist", (usual, entry)).is_of_paper(entry)
+
+
 def test_a_diverged_run_counts_as_unknown_not_as_missing() -> None:
     found = results([81.0, 80.6], [78.6, 78.4])
     lost = replace(found.entries[1], runs=Runs([summary_of(78.0), {"status": "diverged", "reason": "NaN"}]))
