@@ -62,11 +62,13 @@ def reproduce(
         page.prepare(folder, name, preset.value)
         if record is not None and record.exists():
             take_over(record, folder)
-        with stage_bar(name, quiet=quiet) as report:
-            findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)
+        try:
+            with stage_bar(name, quiet=quiet) as report:
+                findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)
+        finally:
+            if record is not None:  # what has ended is kept, even if the rest is stopped
+                keep(folder, record)
         written = page.write(folder, findings)
-        if record is not None:
-            keep(folder, record)
         if docs is not None:
             page.write_docs(folder, docs)
         folders.append(folder)

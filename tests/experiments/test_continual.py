@@ -287,6 +287,31 @@ def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.C
     assert not (tmp_path / "x").exists()
 
 
+def test_an_interrupted_experiment_keeps_what_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
+    folder, record = tmp_path / "first", tmp_path / "runs.jsonl"
+    page.prepare(folder, "continual", "smoke")
+    one_part("smoke", DIGITS, "ctn+itd", 0, folder)
+
+    def interrupted(part: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(continual, "_perform", interrupted)
+    arguments = [
+        "reproduce",
+        "continual",
+        "--preset",
+        "smoke",
+        "--record",
+        str(record),
+        "--out",
+        str(folder),
+        "--quiet",
+    ]
+    assert execute(arguments) == 130
+    assert [json.loads(line)["place"] for line in record.read_text().splitlines()] == [f"{DIGITS}/ctn+itd-published-0"]
+
+
 def test_only_this_experiment_has_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["reproduce", "toys", "--record", str(tmp_path / "x"), "--out", str(tmp_path / "new")]) == 2
     assert "--record is for continual only" in capsys.readouterr().err
