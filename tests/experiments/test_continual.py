@@ -19,9 +19,10 @@ from bome.errors import ProblemError
 from bome.experiments import continual, page
 from bome.experiments.base import Claim
 from bome.experiments.catalogue import EXPERIMENTS
-from bome.experiments.continual import Candidate, Protocol, carry_out, choose, collected, one_part, place
+from bome.experiments.continual import carry_out, choose, collected, one_part, place
 from bome.experiments.continual_claims import CONSTANT, PAPER, claims, rows_of
 from bome.experiments.continual_figures import sections
+from bome.experiments.continual_protocol import ABLATIONS, PROTOCOLS, Candidate, Protocol
 from bome.experiments.continual_results import Entry, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part
 from bome.experiments.continual_strategies import Strategy
@@ -371,9 +372,9 @@ def test_a_row_near_to_the_papers_has_its_settings_as_a_title_and_a_claim_of_its
 
 
 def test_settings_near_to_the_papers_rows_are_tried_on_the_stream_they_were_found_on() -> None:
-    pmnist, cifar = continual.PROTOCOLS["paper"]
+    pmnist, cifar = PROTOCOLS["paper"]
     assert {c.strategy for c in pmnist.candidates if c.variant == "nearer"} == {"mer", "ctn+bvfsm", "ctn+penalty"}
-    assert not [c for c in (*cifar.candidates, *continual.PROTOCOLS["quick"][0].candidates) if c.variant == "nearer"]
+    assert not [c for c in (*cifar.candidates, *PROTOCOLS["quick"][0].candidates) if c.variant == "nearer"]
     assert pmnist.candidate("ctn+penalty").variant == "selected"
 
 
@@ -416,7 +417,7 @@ def test_the_tables_of_the_paper_add_up() -> None:
 
 
 def test_the_constant_multiplier_of_the_claim_is_among_the_ablations() -> None:
-    assert continual.ABLATIONS[CONSTANT] == ("ctn+pbgd", {"gamma": 2.0})
+    assert ABLATIONS[CONSTANT] == ("ctn+pbgd", {"gamma": 2.0})
 
 
 def test_settings_are_chosen_again_if_the_grid_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,5 +432,5 @@ def test_settings_are_chosen_again_if_the_grid_changes(tmp_path: Path, monkeypat
 
 @pytest.mark.slow
 def test_the_smoke_preset_runs(tmp_path: Path) -> None:
-    results = carry_out(continual.PROTOCOLS["smoke"][0], tmp_path, silent, 1)
+    results = carry_out(PROTOCOLS["smoke"][0], tmp_path, silent, 1)
     assert {entry.strategy for entry in results.entries} == set(NAMES) - {"ctn+pbgd"}  # that is in the ablation only
