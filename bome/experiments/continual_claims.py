@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from bome.experiments.base import Claim, Preset, Row
 from bome.experiments.continual_metrics import METRICS
-from bome.experiments.continual_results import CODE, Entry, Results, in_words
+from bome.experiments.continual_results import SEEN, Entry, Results, in_words
 
 STREAMS = ("continual-pmnist", "continual-cifar")
 
@@ -94,7 +94,7 @@ def _targets(results: Results, bome: Entry) -> Iterator[Claim]:
     yield Claim("ACC of the network with BOME", TABLE, task, f"{in_words(acc)} (aim ≥ {least:g})", acc[0] >= least)
     if most is not None:
         yield Claim("NBT of the network with BOME", TABLE, task, f"{in_words(nbt)} (aim ≤ {most:g})", nbt[0] <= most)
-    for variant, how in (("published", ""), (CODE, ", with the replay of the published code")):
+    for variant, how in (("published", ""), (SEEN, ", with replays of the current task too")):
         ours, theirs = results.entry("ctn+bome", variant), results.entry("ctn+itd", variant)
         if ours is not None and theirs is not None:
             text = f"BOME in place of the published optimiser improves ACC{how}"
@@ -152,9 +152,10 @@ NOTES = (
     "MNIST they lie above its rows. Other settings of the same grids, which the tuning tasks rank low, come near to "
     "all of its numbers for them: the paper's rows show settings that do not suit these methods. Rows named by their "
     "settings were looked for to find that reason; nobody could have chosen them beforehand.",
-    "The code of the contextual network replays from the memory of the current task too, and evaluates the loss of a "
-    "batch once for both inner steps; here replays are of earlier tasks, as the paper's formula has it, and every "
-    "inner step has the loss at its own point. Rows with replay_from = seen replay as that code does.",
+    "The code of the contextual network was published in two versions: one replays from the memories of earlier tasks, "
+    "as its formula has it and as is done here, the other from that of the current task too, as rows with replay_from "
+    "= seen do. Both evaluate the loss of a batch once for both inner steps, and normalise batch and replay apart; "
+    "here every inner step has the loss at its own point, and batch and replay are normalised together.",
     "Every run, with its settings and its matrix of accuracies, is a line of continual-runs.jsonl. With `--record "
     "docs/results/continual-runs.jsonl` the command takes them over and runs nothing again.",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from bome.errors import ProblemError
 from bome.experiments.base import Preset
-from bome.experiments.continual_results import CODE, NEARER
+from bome.experiments.continual_results import NEARER, SEEN
 
 Values = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ class Candidate:
         seeds: how many runs.
         variant: "published" where the settings are those of the paper or of the strategy's authors, "selected" where
             they were chosen on the tuning tasks, "nearer" where they were looked for to come near to the paper's row,
-            "code" where they are those of the code that the paper builds on and differ from what it says.
+            "seen" where the current task is replayed too.
         grid: the settings to choose from, beside the usual ones of the strategy.
     """
 
@@ -89,8 +89,8 @@ BOME = (
     *_grid(eta=(1.0, 2.0, 4.0), inner_steps=(1, 2, 5), replay_from=("seen",)),
 )
 
-SEEN: tuple[Values, ...] = ({"replay_from": "seen"},)
-"""As the published code of the contextual network replays."""
+ALL_SEEN: tuple[Values, ...] = ({"replay_from": "seen"},)
+"""As one of the two published versions of the contextual network replays."""
 
 NEAR: Mapping[str, Values] = {
     "mer": {"gamma_reptile": 0.5},
@@ -117,12 +117,12 @@ FURTHER = (
     Candidate("mer", 2, NEARER, (NEAR["mer"],)),
     Candidate("gem", 5, "selected", PROJECTED),
     Candidate("er", 5, "selected", REPLAY),
-    Candidate("ctn+itd", 5, CODE, SEEN),
+    Candidate("ctn+itd", 5, SEEN, ALL_SEEN),
     Candidate("ctn+itd", 5, "selected", ITD),
     Candidate("ctn+itd:total", 5),
     Candidate("ctn+bvfsm", 2, NEARER, (NEAR["ctn+bvfsm"],)),
     Candidate("ctn+penalty", 2, NEARER, (NEAR["ctn+penalty"],)),
-    Candidate("ctn+bome", 5, CODE, SEEN),
+    Candidate("ctn+bome", 5, SEEN, ALL_SEEN),
     Candidate("ctn+bome", 5, "selected", BOME),
 )
 """What tells more of them."""
@@ -167,14 +167,17 @@ PROTOCOLS: Mapping[Preset, tuple[Protocol, ...]] = {
         ),
         Protocol(
             "continual-cifar",
-            tuple(
-                replace(
-                    c,
-                    seeds=3 if c.strategy in ("ctn+itd", "ctn+bome") else 1,
-                    variant="selected" if c.strategy in COSTLY else c.variant,
-                    grid=COSTLY.get(c.strategy, c.grid),
-                )
-                for c in USUAL
+            (
+                *(
+                    replace(
+                        c,
+                        seeds=3 if c.strategy in ("ctn+itd", "ctn+bome") else 1,
+                        variant="selected" if c.strategy in COSTLY else c.variant,
+                        grid=COSTLY.get(c.strategy, c.grid),
+                    )
+                    for c in USUAL
+                ),
+                Candidate("ctn+bome", 1, "selected", _grid(eta=(2.0, 4.0), replay_from=("previous", "seen"))),
             ),
         ),
     ),

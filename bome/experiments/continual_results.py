@@ -17,8 +17,8 @@ PUBLISHED = frozenset({"offline", "er", "gem", "mer", "ctn+itd", "ctn+bome"})
 NEARER = "nearer"
 """The variant whose settings come near to the paper's row."""
 
-CODE = "code"
-"""The variant as the published code of the contextual network has it, where that differs from the text."""
+SEEN = "seen"
+"""The variant whose replays have samples of the current task too."""
 
 Number = tuple[float, float | None]
 """Mean and standard error."""
@@ -67,7 +67,7 @@ class Entry:
 
     Attributes:
         strategy: its name.
-        variant: "published", "selected", "nearer" or "code".
+        variant: "published", "selected", "nearer" or "seen".
         values: settings that differ from the usual ones.
         runs: of all seeds.
         tried: the ACC on the tuning tasks of all settings among which these were chosen.
@@ -82,7 +82,7 @@ class Entry:
     @property
     def title(self) -> str:
         """For people: the name; whether it is tuned though there are published settings; or the settings themselves."""
-        if self.variant in (NEARER, CODE):
+        if self.variant in (NEARER, SEEN):
             return f"{self.strategy}, {self.told}"
         return f"{self.strategy}, tuned" if self.tuned else self.strategy
 

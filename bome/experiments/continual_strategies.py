@@ -17,8 +17,8 @@ replay R of the episodic memories of earlier tasks and the soft targets p̄ that
     f(v, θ) = CE(all semantic memories of the tasks so far).
 
 Where the published code of the contextual network differs: it evaluates CE(D) once for all inner steps, with the old
-activations; its replay also draws from the memory of the current task, of which no soft targets exist yet (setting
-`replay_from=seen` does that).
+activations; the replay of one of its two versions also draws from the memory of the current task, of which no soft
+targets exist yet (setting `replay_from=seen` does that); and it normalises D and R apart (BatchNorm), here together.
 """
 
 from abc import ABC, abstractmethod
