@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bome.cli.console import line, stage_bar, table
+from bome.cli.console import line, note, stage_bar, table
 from bome.cli.options import Docs, Json, Out, Quiet
 from bome.errors import ProblemError
 
@@ -60,8 +60,11 @@ def reproduce(
     for name in names:
         folder = _folder(out, name, preset, several=experiment == ALL)
         page.prepare(folder, name, preset.value)
-        if record is not None and record.exists():
-            take_over(record, folder)
+        if record is not None:
+            taken = take_over(record, folder) if record.exists() else 0
+            keep(folder, record)  # now, so that a record that cannot be written is found before hours have passed
+            if not quiet:
+                note(f"{record}: {taken} finished runs taken over")
         try:
             with stage_bar(name, quiet=quiet) as report:
                 findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)

@@ -8,7 +8,7 @@ The stages, each made of runs in folders of their own, so that any number of pro
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,10 @@ from bome.experiments.continual_claims import NOTES, claims, notes, rows_of
 from bome.experiments.continual_figures import sections
 from bome.experiments.continual_protocol import PROTOCOLS, Candidate, Protocol, Values
 from bome.experiments.continual_results import Entry, Results, Runs
-from bome.experiments.continual_run import Spec, carry_out_part
+from bome.experiments.continual_run import Spec, carry_out_part, ended
 from bome.experiments.page import command
 from bome.experiments.trials import PARTS, default_workers, each
-from bome.rundir import FINISHED, read_summary
+from bome.rundir import FINISHED
 
 ABOUT = (
     "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
@@ -34,6 +34,8 @@ ABOUT = (
     "and v from a memory of its own. Bilevel methods decide how v and θ move. Settings that the paper does not give "
     "were chosen on tuning tasks, which are judged by held-out training images; test images only report."
 )
+
+UNFINISHED = " This page was made before all runs had ended, see the notes: nothing is decided where some are missing."
 
 CHOSEN = "chosen.json"
 """The settings chosen on the tuning tasks, with all that were tried."""
@@ -73,7 +75,7 @@ class Continual:
         made_by = command(self.name, preset)
         return Findings(
             title="Continual learning",
-            about=ABOUT,
+            about=ABOUT + (UNFINISHED if any(results.missing for results in found) else ""),
             sections=tuple(section for results in found for section in sections(results)),
             claims=decided((claim for results in found for claim in claims(results)), preset),
             rows=tuple(row for results in found for row in rows_of(results, preset, made_by)),
@@ -105,133 +107,115 @@ def one_part(
         raise ProblemError(f"preset {preset!r} has no task {task!r}")
     candidate = protocol.candidate(strategy, variant)  # the first of the strategy where no variant is named
     values = choose(protocol.task, candidate, folder, lambda what, done, total: None, 1).values
-    return carry_out_part(Spec(task, strategy, seed, values), place(folder, task, candidate, seed))
+    spec = Spec(task, strategy, seed, values)
+    return carry_out_part(spec, place(folder, spec))
 
 
 def carry_out(protocol: Protocol, folder: Path, report: Report, workers: int) -> Results:
     """All stages on one stream."""
-    for candidate in protocol.candidates:
-        choose(protocol.task, candidate, folder, report, workers)
-    work = [(spec, path) for _, _, runs in _planned(protocol, folder) for spec, path in runs]
-    work += [part for runs in _further(protocol, folder).values() for part in runs]
-    perform(work, workers, lambda n, of: report(protocol.task, n, of))
+    task = protocol.task
+    chosen = [(candidate, choose(task, candidate, folder, report, workers)) for candidate in protocol.candidates]
+    work = [spec for candidate, settings in chosen for spec in _runs(task, candidate, settings.values)]
+    work += [spec for specs in _further(protocol).values() for spec in specs]
+    perform(work, folder, workers, lambda n, of: report(task, n, of))
     return collected(protocol, folder)
 
 
 def collected(protocol: Protocol, folder: Path) -> Results:
     """What the finished runs on one stream tell."""
-    entries, missing = [], []
-    for candidate, settings, parts in _planned(protocol, folder):
-        runs = _ended(parts)
-        if runs.summaries:
-            entries.append(Entry(candidate.strategy, candidate.variant, dict(settings.values), runs, settings.tried))
-        if len(runs.summaries) < candidate.seeds:
-            missing.append(f"{candidate.strategy} ({candidate.variant}): {len(runs.summaries)} of {candidate.seeds}")
-    further = {label: _ended(parts) for label, parts in _further(protocol, folder).items()}
-    ablations = {label: runs for label, runs in further.items() if runs.summaries}
-    return Results(protocol.task, tuple(entries), ablations, tuple(missing))
-
-
-Planned = list[tuple[Spec, Path]]
-"""Runs and their folders, one for each seed."""
-
-
-def _planned(protocol: Protocol, folder: Path) -> Iterator[tuple[Candidate, Chosen, Planned]]:
-    """The runs of each candidate; none where its settings have not been chosen."""
-    task = protocol.task
+    task, entries, missing = protocol.task, [], []
     for candidate in protocol.candidates:
         settings = _settled(task, candidate, folder)
-        seeds = range(candidate.seeds) if settings is not None else ()
-        settings = settings or Chosen({})
-        yield (
-            candidate,
-            settings,
-            [
-                (Spec(task, candidate.strategy, seed, settings.values), place(folder, task, candidate, seed))
-                for seed in seeds
-            ],
-        )
+        runs = Runs([]) if settings is None else _ended(_runs(task, candidate, settings.values), folder)
+        if settings is not None and runs.summaries:
+            entries.append(
+                Entry(candidate.strategy, candidate.variant, settings.values, runs, settings.tried, candidate.grid)
+            )
+        if len(runs.summaries) < candidate.seeds:
+            missing.append(f"{candidate.strategy} ({candidate.variant}): {len(runs.summaries)} of {candidate.seeds}")
+    ablations, short = [], 0
+    for label, specs in _further(protocol).items():
+        runs = _ended(specs, folder)
+        short += len(runs.summaries) < len(specs)
+        if runs.summaries:
+            ablations.append(Entry(specs[0].strategy, label, specs[0].values, runs))
+    if short:
+        missing.append(f"other settings of BOME: {len(protocol.ablations) - short} of {len(protocol.ablations)}")
+    return Results(task, tuple(entries), tuple(ablations), tuple(missing))
 
 
-def _further(protocol: Protocol, folder: Path) -> dict[str, Planned]:
+def place(folder: Path, spec: Spec) -> Path:
+    """The folder of a run in that of the experiment."""
+    words = [spec.strategy.replace(":", "-"), *(f"{key}={value}" for key, value in spec.values.items())]
+    kind = () if spec.part == "learning" else (spec.part,)
+    return Path(folder, PARTS, spec.task, *kind, "-".join([*words, f"seed{spec.seed}"]))
+
+
+def _runs(task: str, candidate: Candidate, values: Values) -> list[Spec]:
+    return [Spec(task, candidate.strategy, seed, values) for seed in range(candidate.seeds)]
+
+
+def _further(protocol: Protocol) -> dict[str, list[Spec]]:
     """The runs of the ablations."""
-    task = protocol.task
+    seeds = range(protocol.ablation_seeds)
     return {
-        label: [
-            (Spec(task, strategy, seed, values), folder / PARTS / task / "ablation" / f"{_words(values)}-{seed}")
-            for seed in range(protocol.ablation_seeds)
-        ]
+        label: [Spec(protocol.task, strategy, seed, values) for seed in seeds]
         for label, (strategy, values) in protocol.ablations.items()
     }
 
 
-def _ended(parts: Planned) -> Runs:
-    """The runs that have ended, up to the first seed that has not."""
-    ended: list[dict[str, Any]] = []
-    for _, path in parts:
-        summary = read_summary(path)
+def _ended(specs: Sequence[Spec], folder: Path) -> Runs:
+    """The runs that have ended, up to the first that has not."""
+    found: list[dict[str, Any]] = []
+    for spec in specs:
+        summary = ended(spec, place(folder, spec))
         if summary is None:
             break
-        ended.append(summary)
-    return Runs(ended)
-
-
-def place(folder: Path, task: str, candidate: Candidate, seed: int) -> Path:
-    """The folder of a run."""
-    name = candidate.strategy.replace(":", "-")
-    return folder / PARTS / task / f"{name}-{candidate.variant}-{seed}"
-
-
-def _words(values: Values) -> str:
-    """Settings as the name of a folder."""
-    return "-".join(f"{key}={value}" for key, value in values.items())
+        found.append(summary)
+    return Runs(found)
 
 
 def choose(task: str, candidate: Candidate, folder: Path, report: Report, workers: int) -> Chosen:
     """The settings of a strategy: those with the highest ACC on the tuning tasks, recorded in a file."""
-    label, record = f"{task}: choosing {candidate.strategy}", _tuning(folder, task, candidate) / CHOSEN
-    parts = _tried(task, candidate, folder)
-    perform(parts, workers, lambda n, of: report(label, n, of))
+    tried = _tried(task, candidate)
+    label = f"{task}: choosing {candidate.strategy}"
+    perform(tried, folder, workers, lambda n, of: report(label, n, of))
     found = _settled(task, candidate, folder)
     assert found is not None  # noqa: S101 - all that are tried have ended
-    if parts:
-        tried = [{"values": spec.values, "acc": acc} for (spec, _), acc in zip(parts, found.tried, strict=True)]
+    if tried:
+        scores = [{"values": spec.values, "acc": acc} for spec, acc in zip(tried, found.tried, strict=True)]
         content = {"task": task, "strategy": candidate.strategy, "values": found.values, "judged by": "ACC"}
-        write_atomic(record, json.dumps({**content, "tried": tried}, indent=1, ensure_ascii=False) + "\n")
+        record = folder / PARTS / task / "tuning" / f"{candidate.strategy}-{CHOSEN}"
+        write_atomic(record, json.dumps({**content, "tried": scores}, indent=1, ensure_ascii=False) + "\n")
     return found
 
 
 def _settled(task: str, candidate: Candidate, folder: Path) -> Chosen | None:
     """The settings with the highest ACC on the tuning tasks; None if not all that are tried have ended."""
-    parts = _tried(task, candidate, folder)
-    if not parts:
+    tried = _tried(task, candidate)
+    if not tried:
         return Chosen(candidate.grid[0] if candidate.grid else {})
-    ended = _ended(parts).summaries
-    if len(ended) < len(parts):
+    runs = _ended(tried, folder).summaries
+    if len(runs) < len(tried):
         return None
-    scores = [_score(summary) for summary in ended]
+    scores = [_score(summary) for summary in runs]
     best = max(range(len(scores)), key=scores.__getitem__)
     return Chosen(candidate.grid[best], tuple(scores))
 
 
-def _tried(task: str, candidate: Candidate, folder: Path) -> Planned:
+def _tried(task: str, candidate: Candidate) -> list[Spec]:
     """The runs on the tuning tasks among which the settings of a strategy are chosen; none if there is no choice."""
-    if len(candidate.grid) <= 1:
-        return []
-    base = _tuning(folder, task, candidate)
-    return [(Spec(task, candidate.strategy, 0, values, "tuning"), base / _words(values)) for values in candidate.grid]
-
-
-def _tuning(folder: Path, task: str, candidate: Candidate) -> Path:
-    return folder / PARTS / task / "tuning" / candidate.strategy
+    grid = candidate.grid if len(candidate.grid) > 1 else ()
+    return [Spec(task, candidate.strategy, 0, values, "tuning") for values in grid]
 
 
 def _score(summary: Mapping[str, Any]) -> float:
     return float(summary["observed"]["acc"]) if summary["status"] == FINISHED else -1.0
 
 
-def perform(parts: Sequence[tuple[Spec, Path]], workers: int, report: Callable[[int, int], None]) -> None:
+def perform(specs: Sequence[Spec], folder: Path, workers: int, report: Callable[[int, int], None]) -> None:
     """Carry out runs, some at a time."""
+    parts = [(spec, place(folder, spec)) for spec in specs]
     for done, _ in enumerate(each(_perform, parts, workers), start=1):
         report(done, len(parts))
 

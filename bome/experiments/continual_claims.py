@@ -1,10 +1,11 @@
 """What the continual-learning experiment says: the paper's numbers beside ours, claims, rows of results and notes."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from bome.experiments.base import Claim, Preset, Row
 from bome.experiments.continual_metrics import METRICS
-from bome.experiments.continual_results import SEEN, Entry, Results, in_words
+from bome.experiments.continual_results import NEARER, SEEN, Entry, Results, in_words
 
 STREAMS = ("continual-pmnist", "continual-cifar")
 
@@ -50,9 +51,15 @@ NEAR = 2.0
 
 TABLE = "Table 1 and the appendix"
 
+OURS = "not in the paper"
+
 
 def claims(results: Results) -> Iterator[Claim]:
-    """What the paper says of a stream, and what is found."""
+    """What the paper says of a stream, and what is found; undecided as long as runs are missing."""
+    return (replace(claim, holds=None) if results.missing else claim for claim in _claims(results))
+
+
+def _claims(results: Results) -> Iterator[Claim]:
     task, bome = results.task, results.entry("ctn+bome", "published")
     if bome is None:
         return
@@ -60,27 +67,28 @@ def claims(results: Results) -> Iterator[Claim]:
         yield from _targets(results, bome)
     offline = results.entry("offline")
     if offline is not None:
-        yield _compared("Learning all tasks at once is an upper bound", results, offline, bome, 0.0)
+        yield _compared("Learning all tasks at once is an upper bound", TABLE, results, offline, bome, 0.0)
     for entry in results.entries:
         told = PAPER.get(task, {}).get(entry.strategy)
-        if told is not None and results.is_of_paper(entry):
+        if told is not None and entry.variant not in (NEARER, SEEN) and results.is_of_paper(entry):
             yield _near(entry, task, told)
-    constant = results.ablations.get(CONSTANT)
+    constant = next((entry for entry in results.ablations if entry.variant == CONSTANT), None)
     if constant is not None:
-        number = results.difference(bome.runs, constant, "acc")
-        yield Claim(
-            "The barrier does better than a constant multiplier λ = η = 2",
-            "not in the paper",
-            task,
-            f"ACC with the barrier less that without, on the same seeds: {in_words(number)} points",
-            number[0] > 0 if number[0] == number[0] else None,
-        )
+        text = "The barrier does better than a constant multiplier λ = η = 2"
+        yield _compared(text, OURS, results, bome, constant, 0.0)
     tuned = results.entry("ctn+bome", "selected")
-    if task in BEYOND and tuned is not None:
+    if tuned is None:
+        return
+    others = [e for e in results.entries if e.variant == "selected" and e.strategy not in ("offline", "ctn+bome")]
+    if others:
+        best = max(others, key=lambda entry: entry.runs.mean("acc")[0])
+        text = "With settings chosen on the tuning tasks BOME is ahead of all others, set likewise"
+        yield _compared(text, OURS, results, tuned, best, 0.0)
+    if task in BEYOND:
         acc = tuned.runs.mean("acc")
         yield Claim(
             "With settings chosen on the tuning tasks BOME goes beyond the paper's ACC",
-            "not in the paper",
+            OURS,
             f"{task}, {tuned.title}",
             f"{in_words(acc)} (aim {BEYOND[task]:g}): {tuned.told}",
             acc[0] >= BEYOND[task],
@@ -94,18 +102,19 @@ def _targets(results: Results, bome: Entry) -> Iterator[Claim]:
     yield Claim("ACC of the network with BOME", TABLE, task, f"{in_words(acc)} (aim ≥ {least:g})", acc[0] >= least)
     if most is not None:
         yield Claim("NBT of the network with BOME", TABLE, task, f"{in_words(nbt)} (aim ≤ {most:g})", nbt[0] <= most)
+    size = f" by {apart:g} points" if apart else ""
     for variant, how in (("published", ""), (SEEN, ", with replays of the current task too")):
         ours, theirs = results.entry("ctn+bome", variant), results.entry("ctn+itd", variant)
         if ours is not None and theirs is not None:
-            text = f"BOME in place of the published optimiser improves ACC{how}"
-            yield _compared(text, results, ours, theirs, apart or 0.0)
+            text = f"BOME in place of the published optimiser improves ACC{size}{how}"
+            yield _compared(text, TABLE, results, ours, theirs, apart or 0.0)
 
 
-def _compared(text: str, results: Results, a: Entry, b: Entry, least: float) -> Claim:
-    number = results.difference(a.runs, b.runs, "acc")
-    aim = f" (aim ≥ {least:g})" if least else ""
-    found = f"{a.title} less {b.title}: {in_words(number)} points{aim}"
-    return Claim(text, TABLE, results.task, found, number[0] >= least if number[0] == number[0] else None)
+def _compared(text: str, place: str, results: Results, a: Entry, b: Entry, least: float) -> Claim:
+    mean, words = results.difference(a, b)
+    return Claim(
+        text, place, results.task, f"{a.title} less {b.title}: {words}", mean >= least if mean == mean else None
+    )
 
 
 def _near(entry: Entry, task: str, told: Mapping[str, float]) -> Claim:
@@ -129,33 +138,33 @@ def rows_of(results: Results, preset: Preset, command: str) -> Iterator[Row]:
             if isinstance(number, (int, float)):
                 value = float(number)
                 yield Row(results.task, entry.strategy, entry.variant, key, value, None, seeds, preset, command)
-    for label, runs in results.ablations.items():
+    for entry in results.ablations:
         for metric in METRICS:
-            mean, error = runs.mean(metric)
+            mean, error = entry.runs.mean(metric)
             if mean == mean:
-                seeds = len(runs.finished)
-                yield Row(results.task, "ctn+bome", label, metric, mean, error, seeds, preset, command)
+                seeds = len(entry.runs.finished)
+                yield Row(results.task, entry.strategy, entry.variant, metric, mean, error, seeds, preset, command)
 
 
 NOTES = (
+    "The aims were set beforehand, a little below the paper's own numbers (permuted MNIST: ACC 80.70, NBT 4.09, 2.30 "
+    "points above the published optimiser; split CIFAR: ACC 68.16).",
     "All strategies without a controller have the base network of the others (two hidden layers of 256, or the reduced "
     "ResNet-18). Seeds draw the training images, their order, the networks and all replays; the permutations of pixels "
     "and classes are the same for all seeds. NBT = FT − ACC; FM is the mean of the best earlier accuracy less the last "
     "one, over all tasks but the last.",
     "The settings of offline, er, gem and mer in the paper are not known. er and gem have the step size of the "
-    "contextual network here and one update for each batch, with which they come near to the paper's rows; the step "
-    "size 0.1 of gem's authors gives some points more than the paper has for it, and offline needs it. mer has what "
-    "its authors published for permuted MNIST; with γ = 0.5 in place of 0.3 it has the paper's ACC there. “tuned” are "
-    "the settings chosen on the tuning tasks. The reservoir of mer has as many slots as all rings together and is full "
-    "from the second task on, so that it holds more of the early tasks than a ring does.",
-    "How ctn+bvfsm and ctn+penalty were set in the paper is not known either. Chosen on the tuning tasks of permuted "
-    "MNIST they lie above its rows. Other settings of the same grids, which the tuning tasks rank low, come near to "
-    "all of its numbers for them: the paper's rows show settings that do not suit these methods. Rows named by their "
-    "settings were looked for to find that reason; nobody could have chosen them beforehand.",
+    "contextual network here and one update for each batch. That was chosen since it comes near to the paper's rows of "
+    "permuted MNIST, so these only show that such settings exist; the step size 0.1 of gem's authors gives some points "
+    "more there, and offline needs it. mer has what its authors published for permuted MNIST. “tuned” are the settings "
+    "chosen on the tuning tasks: three tasks and one seed, which tells coarse differences only. The reservoir of mer "
+    "has as many slots as all rings together and is full from the second task on, so that it holds more of the early "
+    "tasks than a ring does.",
     "The code of the contextual network was published in two versions: one replays from the memories of earlier tasks, "
     "as its formula has it and as is done here, the other from that of the current task too, as rows with replay_from "
-    "= seen do. Both evaluate the loss of a batch once for both inner steps, and normalise batch and replay apart; "
-    "here every inner step has the loss at its own point, and batch and replay are normalised together.",
+    "= seen do. Both evaluate the loss of a batch once for both inner steps, normalise batch and replay apart and make "
+    "soft targets with the statistics of the batch; here every inner step has the loss at its own point, batch and "
+    "replay are normalised together, and soft targets are made as predictions are.",
     "Every run, with its settings and its matrix of accuracies, is a line of continual-runs.jsonl. With `--record "
     "docs/results/continual-runs.jsonl` the command takes them over and runs nothing again.",
 )
@@ -163,12 +172,22 @@ NOTES = (
 
 
 def notes(results: Results) -> Iterator[str]:
-    """How settings were chosen on a stream, what diverged, and what is missing."""
+    """How settings were chosen on a stream, what was looked for, what diverged, and what is missing."""
+    task = results.task
     for entry in results.entries:
         if entry.tried:
-            scores = f", {max(entry.tried):.1f}; the lowest of {len(entry.tried)} is {min(entry.tried):.1f}"
-            yield f"{results.task}, {entry.title}: {entry.told}, by the highest ACC on the tuning tasks{scores}."
+            scores = f"{max(entry.tried):.1f}; the lowest of {len(entry.tried)} is {min(entry.tried):.1f}"
+            ends = "".join(f"; {key} is at an end of its grid" for key in entry.at_an_end)
+            yield f"{task}, {entry.title}: {entry.told}, by the highest ACC on the tuning tasks, {scores}{ends}."
         for seed, reason in entry.runs.failures():
-            yield f"{results.task}, {entry.title}, seed {seed}: {reason}"
+            yield f"{task}, {entry.title}, seed {seed}: {reason}"
+    nearer = [entry for entry in results.entries if entry.nearer]
+    if nearer:
+        names = "; ".join(entry.title for entry in nearer)
+        yield (
+            f"{task}: how mer, ctn+bvfsm and ctn+penalty were set in the paper is not known, and our usual rows differ "
+            f"from it. These rows were looked for, with test images in view, to see which settings come "
+            f"nearer to the paper's: {names}. Nobody could have chosen them beforehand."
+        )
     if results.missing:
-        yield f"{results.task}, runs that have ended so far: {'; '.join(results.missing)}."
+        yield f"{task}, runs that have ended so far: {'; '.join(results.missing)}."

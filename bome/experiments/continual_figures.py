@@ -92,7 +92,7 @@ def varied(results: Results) -> Table:
     usual = {e.title: e.runs for e in results.entries if e.variant == "published" and e.strategy in SHOWN[:2]}
     rows = [
         (label, *(in_words(runs.mean(metric)) for metric in NAMES), f"{len(runs.finished)}")
-        for label, runs in {**usual, **results.ablations}.items()
+        for label, runs in {**usual, **{e.variant: e.runs for e in results.ablations}}.items()
     ]
     return Table(("settings", *NAMES.values(), "seeds"), tuple(rows))
 
@@ -151,13 +151,13 @@ def _along_tasks(
 
 def ablation(results: Results) -> Figure:
     """ACC and NBT of BOME with other settings."""
-    labels = [*results.ablations]
+    labels = [entry.variant for entry in results.ablations]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 0.34 * len(labels) + 1.6), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
         itd = results.entry("ctn+itd")
         for axes, metric in zip(panels, ("acc", "nbt"), strict=True):
-            numbers = [results.ablations[label].mean(metric) for label in labels]
+            numbers = [entry.runs.mean(metric) for entry in results.ablations]
             means, errors = [mean for mean, _ in numbers], [error or 0 for _, error in numbers]
             axes.errorbar(means, range(len(labels)), xerr=errors, fmt="o", color=BLUE, capsize=2)
             if itd is not None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class Entry:
         values: settings that differ from the usual ones.
         runs: of all seeds.
         tried: the ACC on the tuning tasks of all settings among which these were chosen.
+        grid: these settings.
     """
 
     strategy: str
@@ -78,6 +79,7 @@ class Entry:
     values: Mapping[str, Any]
     runs: Runs
     tried: tuple[float, ...] = ()
+    grid: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def title(self) -> str:
@@ -90,6 +92,16 @@ class Entry:
     def told(self) -> str:
         """The settings in words."""
         return ", ".join(f"{key} = {value}" for key, value in self.values.items())
+
+    @property
+    def at_an_end(self) -> list[str]:
+        """The settings that have the largest or the smallest number of their grid, where it has three or more."""
+        found = []
+        for key, value in self.values.items():
+            tried = {values[key] for values in self.grid if isinstance(values.get(key), (int, float))}
+            if len(tried) > 2 and value in (min(tried), max(tried)):
+                found.append(key)
+        return found
 
     @property
     def tuned(self) -> bool:
@@ -109,13 +121,13 @@ class Results:
     Attributes:
         task: the stream.
         entries: the strategies in the order of the paper.
-        ablations: the runs of BOME with other settings, by label.
+        ablations: BOME with other settings, or without its barrier; their variant is a label.
         missing: strategies of which not all runs have ended, in words.
     """
 
     task: str
     entries: tuple[Entry, ...]
-    ablations: Mapping[str, Runs] = field(default_factory=dict)
+    ablations: tuple[Entry, ...] = ()
     missing: tuple[str, ...] = ()
 
     def entry(self, strategy: str, variant: str | None = None) -> Entry | None:
@@ -127,9 +139,12 @@ class Results:
         return not entry.tuned or self.entry(entry.strategy) is entry
 
     @staticmethod
-    def difference(a: Runs, b: Runs, metric: str) -> Number:
-        """a less b: mean over the seeds that both have, and standard error of the paired differences."""
-        return mean_and_error([x - y for x, y in zip(a.values(metric), b.values(metric), strict=False)])
+    def difference(a: Entry, b: Entry) -> tuple[float, str]:
+        """ACC of a less that of b on the seeds that both have: the mean, and all of it in words."""
+        apart = [x - y for x, y in zip(a.runs.values("acc"), b.runs.values("acc"), strict=False)]
+        number = mean_and_error(apart)
+        seeds = f"{len(apart)} common seed{'s' if len(apart) > 1 else ''}"
+        return number[0], f"{in_words(number)} points on {seeds}" if apart else "unknown"
 
 
 def in_words(number: Number) -> str:

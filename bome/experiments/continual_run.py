@@ -114,6 +114,17 @@ def usual(task: str, strategy: str) -> dict[str, Any]:
     return {**EVERYWHERE.get(task, {}), **USUAL.get(strategy.partition(":")[0], {})}
 
 
+def ended(spec: Spec, folder: Path) -> dict[str, Any] | None:
+    """The summary of a run that has ended in a folder; None if it has not, or if another run is there."""
+    if not (folder / CONFIG).exists() or not _is_same(read_config(folder), spec.config()):
+        return None
+    return read_summary(folder)
+
+
+def _is_same(found: Config, wanted: Config) -> bool:
+    return (found.spec, found.settings) == (wanted.spec, wanted.settings)
+
+
 def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -> dict[str, Any]:
     """Run, or continue, one run in its folder; if it has ended there nothing is done.
 
@@ -128,8 +139,7 @@ def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -
     """
     config = spec.config()
     if (folder / CONFIG).exists():
-        found = read_config(folder)
-        if (found.spec, found.settings) != (config.spec, config.settings):
+        if not _is_same(read_config(folder), config):
             raise ProblemError(f"{folder} holds another run, or one with other settings: choose another folder")
     elif folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
         raise ProblemError(f"{folder} is not empty and not a run directory: choose another folder")

@@ -11,55 +11,77 @@ from typing import Any
 from bome.checkpoint import write_atomic
 from bome.errors import StorageError
 from bome.experiments.trials import PARTS
-from bome.rundir import CONFIG, SUMMARY, read_summary
+from bome.rundir import CONFIG, SUMMARY, read_config, read_summary
+
+Line = dict[str, Any]
+"""`place`, `config` and `summary` of a run."""
 
 
-def keep(folder: Path, record: Path) -> int:
-    """Write all finished runs of an experiment into a record; how many there are."""
-    ended = sorted(path.parent for path in (folder / PARTS).rglob(SUMMARY) if (path.parent / CONFIG).exists())
-    lines = [
-        {
-            "place": run.relative_to(folder / PARTS).as_posix(),
-            "config": json.loads((run / CONFIG).read_text(encoding="utf-8")),
-            "summary": read_summary(run),
-        }
-        for run in ended
-    ]
-    write_atomic(record, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-    return len(lines)
+def keep(folder: Path, record: Path) -> None:
+    """Write all finished runs of an experiment into a record; what it has of others stays.
+
+    Raises:
+        StorageError: the record cannot be read or written, or is not one.
+    """
+    lines = {line["place"]: line for line in read(record)} if record.exists() else {}
+    for path in (folder / PARTS).rglob(SUMMARY):
+        run = path.parent
+        config = json.loads((run / CONFIG).read_text(encoding="utf-8"))
+        name = run.relative_to(folder / PARTS).as_posix()
+        lines[name] = {"place": name, "config": config, "summary": read_summary(run)}
+    write_atomic(record, "".join(json.dumps(lines[name], ensure_ascii=False) + "\n" for name in sorted(lines)))
 
 
 def take_over(record: Path, folder: Path) -> int:
-    """Lay out the runs of a record in the folder of an experiment, where it has none of its own; how many.
+    """Lay out the runs of a record in the folder of an experiment where they have not ended; how many.
+
+    A run that was begun there with other settings stays as it is.
 
     Raises:
         StorageError: the record cannot be read, or is not one.
+    """
+    taken = 0
+    for line in read(record):
+        run = folder / PARTS / line["place"]
+        if not (run / CONFIG).exists():
+            write_atomic(run / CONFIG, _dump(line["config"]))
+        if (run / SUMMARY).exists() or read_config(run).settings != line["config"].get("settings"):
+            continue
+        write_atomic(run / SUMMARY, _dump(line["summary"]))
+        taken += 1
+    return taken
+
+
+def read(record: Path) -> list[Line]:
+    """The lines of a record.
+
+    Raises:
+        StorageError: it cannot be read, or is not one.
     """
     try:
         lines = record.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"cannot read {record}: {error}") from error
-    found = 0
-    for number, line in enumerate(lines, start=1):
-        place, config, summary = _parsed(line, f"{record}:{number}")
-        run = folder / PARTS / place
-        if not (run / CONFIG).exists():
-            write_atomic(run / CONFIG, _dump(config))
-            write_atomic(run / SUMMARY, _dump(summary))  # without it the run would be carried out afresh
-            found += 1
-    return found
+    return [_parsed(line, f"{record}:{number}") for number, line in enumerate(lines, start=1) if line.strip()]
 
 
-def _parsed(line: str, where: str) -> tuple[PurePosixPath, dict[str, Any], dict[str, Any]]:
+def _parsed(text: str, where: str) -> Line:
     try:
-        told = json.loads(line)
-        place, config, summary = PurePosixPath(told["place"]), told["config"], told["summary"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise StorageError(f"{where}: not a run of a record") from None
-    inside = not place.is_absolute() and ".." not in place.parts
-    if not inside or not isinstance(config, dict) or not isinstance(summary, dict):
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        line = None
+    if not isinstance(line, dict) or not _is_run(line):
         raise StorageError(f"{where}: not a run of a record")
-    return place, config, summary
+    return line
+
+
+def _is_run(line: Line) -> bool:
+    """Whether a line has what a run has, and a place inside of a folder."""
+    name, config, summary = (line.get(key) for key in ("place", "config", "summary"))
+    if not isinstance(name, str) or not isinstance(config, dict) or not isinstance(summary, dict):
+        return False
+    parts = PurePosixPath(name).parts
+    return bool(parts) and ".." not in parts and parts[0] != "/" and {"status", "observed", "matrix"} <= summary.keys()
 
 
 def _dump(value: dict[str, Any]) -> str:

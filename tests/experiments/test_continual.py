@@ -16,18 +16,19 @@ import torch
 from bome import checkpoint
 from bome.cli.main import execute
 from bome.errors import ProblemError
-from bome.experiments import continual, page
+from bome.experiments import continual, page, record
 from bome.experiments.base import Claim
 from bome.experiments.catalogue import EXPERIMENTS
 from bome.experiments.continual import carry_out, choose, collected, one_part, place
-from bome.experiments.continual_claims import CONSTANT, PAPER, claims, rows_of
+from bome.experiments.continual_claims import CONSTANT, PAPER, claims, notes, rows_of
 from bome.experiments.continual_figures import sections
 from bome.experiments.continual_protocol import ABLATIONS, PROTOCOLS, Candidate, Protocol
 from bome.experiments.continual_results import Entry, Results, Runs
-from bome.experiments.continual_run import Spec, carry_out_part
+from bome.experiments.continual_run import Spec, carry_out_part, ended
 from bome.experiments.continual_strategies import Strategy
 from bome.loop import RunInterruptedError
 from bome.registry import STRATEGIES
+from bome.rundir import write_config
 
 DIGITS = "continual-digits"
 NAMES = (*STRATEGIES, "ctn+itd:total")
@@ -221,19 +222,19 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
     page.prepare(tmp_path, "continual", "smoke")
     findings = EXPERIMENTS["continual"].carry_out("smoke", tmp_path, silent)
     page.write(tmp_path, findings)
-    record = json.loads((tmp_path / "parts" / DIGITS / "tuning" / "offline" / "chosen.json").read_text())
-    best = max(record["tried"], key=lambda one: one["acc"])
-    assert record["values"] == best["values"] == {"theta_lr": 0.3}
-    run = json.loads((place(tmp_path, DIGITS, SMALL.candidates[0], 0) / "config.json").read_text())
+    choice = json.loads((tmp_path / "parts" / DIGITS / "tuning" / "offline-chosen.json").read_text())
+    best = max(choice["tried"], key=lambda one: one["acc"])
+    assert choice["values"] == best["values"] == {"theta_lr": 0.3}
+    run = json.loads((place(tmp_path, Spec(DIGITS, "offline", 0, {"theta_lr": 0.3})) / "config.json").read_text())
     assert run["settings"]["theta_lr"] == 0.3
-    tuned = json.loads(
-        (tmp_path / "parts" / DIGITS / "tuning" / "offline" / "theta_lr=0.01" / "config.json").read_text()
-    )
+    tried = place(tmp_path, Spec(DIGITS, "offline", 0, {"theta_lr": 0.01}, "tuning"))
+    tuned = json.loads((tried / "config.json").read_text())
     assert tuned["set"]["part"] == "tuning"
     rows = {(row.method, row.variant, row.metric): row for row in findings.rows}
     assert rows["offline", "selected", "theta_lr"].mean == 0.3
     assert rows["ctn+bome", "published", "acc"].seeds == 2
     assert ("ctn+bome", "η = 1", "acc") in rows
+    assert not any(row.method == "ctn+pbgd" for row in findings.rows)
     assert ("offline", "selected", "ft") not in rows
     assert len(findings.sections) == 2
     assert all(claim.holds is None for claim in findings.claims)  # smoke decides nothing
@@ -246,7 +247,7 @@ def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
-    folder, record = tmp_path / "first", tmp_path / "runs.jsonl"
+    folder, path = tmp_path / "first", tmp_path / "runs.jsonl"
     page.prepare(folder, "continual", "smoke")
     (folder / "parts").mkdir()
     assert execute(["report", str(folder)]) == 2
@@ -257,16 +258,22 @@ def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
     rows = json.loads((tmp_path / "docs" / "continual.json").read_text())
     assert {row["method"] for row in rows} == {"ctn+itd"}
     told = (tmp_path / "docs" / "continual.md").read_text()
-    assert "runs that have ended so far: offline (selected): 0 of 1; ctn+bome (published): 0 of 2." in told
+    assert "made before all runs had ended" in told
+    assert (
+        "ended so far: offline (selected): 0 of 1; ctn+bome (published): 0 of 2; other settings of BOME: 0 of 1" in told
+    )
 
-    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(record), "--quiet"]
+    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(path), "--quiet"]
     assert execute([*arguments, "--out", str(folder)]) == 0
-    assert len(record.read_text().splitlines()) == 2 + 4 + 1  # choosing, seeds, ablation
+    assert len(path.read_text().splitlines()) == 2 + 4 + 1  # choosing, seeds, ablation
     monkeypatch.setattr("bome.experiments.continual_run._Run", None)  # all that follows is read
     assert execute([*arguments, "--out", str(tmp_path / "second")]) == 0
     for name in ("results.json", "findings.json"):
         assert (tmp_path / "second" / name).read_text() == (folder / name).read_text()
     assert "ended so far" not in (folder / "findings.json").read_text()
+
+
+SUMMARY = {"status": "", "observed": {}, "matrix": []}
 
 
 @pytest.mark.parametrize(
@@ -275,22 +282,25 @@ def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
         "{",
         "[]",
         "{}",
-        json.dumps({"place": "../x", "config": {}, "summary": {}}),
-        '{"place":"a","config":1,"summary":{}}',
+        json.dumps({"place": "../x", "config": {}, "summary": SUMMARY}),
+        json.dumps({"place": "/x", "config": {}, "summary": SUMMARY}),
+        json.dumps({"place": "", "config": {}, "summary": SUMMARY}),
+        json.dumps({"place": "a", "config": 1, "summary": SUMMARY}),
+        json.dumps({"place": "a", "config": {}, "summary": {"status": ""}}),
     ],
 )
 def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record = tmp_path / "runs.jsonl"
-    record.write_text(text + "\n")
-    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(record), "--out", str(tmp_path / "new")]
+    path = tmp_path / "runs.jsonl"
+    path.write_text(text + "\n")
+    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(path), "--out", str(tmp_path / "new")]
     assert execute(arguments) == 4
-    assert f"{record}:1: not a run of a record" in capsys.readouterr().err.replace("\n", "")
+    assert f"{path}:1: not a run of a record" in capsys.readouterr().err.replace("\n", "")
     assert not (tmp_path / "x").exists()
 
 
 def test_an_interrupted_experiment_keeps_what_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
-    folder, record = tmp_path / "first", tmp_path / "runs.jsonl"
+    folder, path = tmp_path / "first", tmp_path / "runs.jsonl"
     page.prepare(folder, "continual", "smoke")
     one_part("smoke", DIGITS, "ctn+itd", 0, folder)
 
@@ -304,13 +314,41 @@ def test_an_interrupted_experiment_keeps_what_has_ended(tmp_path: Path, monkeypa
         "--preset",
         "smoke",
         "--record",
-        str(record),
+        str(path),
         "--out",
         str(folder),
         "--quiet",
     ]
     assert execute(arguments) == 130
-    assert [json.loads(line)["place"] for line in record.read_text().splitlines()] == [f"{DIGITS}/ctn+itd-published-0"]
+    assert [json.loads(line)["place"] for line in path.read_text().splitlines()] == [f"{DIGITS}/ctn+itd-seed0"]
+
+
+def test_a_record_loses_nothing_to_a_folder_where_runs_were_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
+    first, second, path = tmp_path / "first", tmp_path / "second", tmp_path / "runs.jsonl"
+    spec, other = Spec(DIGITS, "ctn+itd", 0), Spec(DIGITS, "er", 0)
+    for each_one in (spec, other):
+        carry_out_part(each_one, place(first, each_one))
+    record.keep(first, path)
+    path.write_text(path.read_text() + "\n")
+    before = path.read_text()
+    write_config(place(second, spec), spec.config())  # begun, and killed
+    write_config(place(second, other), replace(other, values={"theta_lr": 0.5}).config())  # begun with other settings
+    record.keep(second, path)
+    assert path.read_text() == before.rstrip("\n") + "\n"
+    assert record.take_over(path, second) == 1
+    assert ended(spec, place(second, spec)) == ended(spec, place(first, spec))
+    assert ended(other, place(second, other)) is None
+
+
+def test_a_run_with_other_settings_is_not_reported(tmp_path: Path) -> None:
+    spec = Spec(DIGITS, "er", 0)
+    summary = carry_out_part(spec, tmp_path)
+    assert ended(spec, tmp_path) == summary
+    assert ended(replace(spec, values={"theta_lr": 0.5}), tmp_path) is None
+    assert ended(replace(spec, seed=1), tmp_path) is None
 
 
 def test_only_this_experiment_has_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -323,7 +361,7 @@ def test_only_this_experiment_has_a_record(tmp_path: Path, capsys: pytest.Captur
 def test_one_part_can_be_carried_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
     summary = one_part("smoke", DIGITS, "ctn+itd", 0, tmp_path)
-    assert json.loads((place(tmp_path, DIGITS, SMALL.candidates[1], 0) / "summary.json").read_text()) == summary
+    assert json.loads((place(tmp_path, Spec(DIGITS, "ctn+itd", 0)) / "summary.json").read_text()) == summary
     with pytest.raises(ProblemError, match="has no 'gem'"):
         one_part("smoke", DIGITS, "gem", 0, tmp_path)
     with pytest.raises(ProblemError, match="no task"):
@@ -352,23 +390,55 @@ def test_claims_are_decided_by_the_numbers() -> None:
     good = verdicts(results([81.0, 80.6], [78.6, 78.4]))
     assert good["ACC of the network with BOME"] is True
     assert good["NBT of the network with BOME"] is True
-    assert good["BOME in place of the published optimiser improves ACC"] is True
+    assert good["BOME in place of the published optimiser improves ACC by 1.5 points"] is True
     assert good["Learning all tasks at once is an upper bound"] is True
     assert good["ctn+itd: ACC within 2 points of the paper"] is True
     bad = verdicts(results([80.0, 79.0], [78.6, 78.4], offline=79.0))
     assert bad["ACC of the network with BOME"] is False
-    assert bad["BOME in place of the published optimiser improves ACC"] is False
+    assert bad["BOME in place of the published optimiser improves ACC by 1.5 points"] is False
     assert bad["Learning all tasks at once is an upper bound"] is False
     assert verdicts(results([81.0], [75.0]))["ctn+itd: ACC within 2 points of the paper"] is False
 
 
-def test_a_row_near_to_the_papers_has_its_settings_as_a_title_and_a_claim_of_its_own() -> None:
+def test_a_row_near_to_the_papers_has_its_settings_as_a_title_and_makes_no_claim() -> None:
     found = results([81.0, 80.6], [78.6, 78.4])
     chosen = Entry("ctn+penalty", "selected", {"lam": 1.0}, Runs([summary_of(81.0)]), (80.0, 81.0))
     near = Entry("ctn+penalty", "nearer", {"lam": 0.01}, Runs([summary_of(66.0)]))
     decided = verdicts(replace(found, entries=(*found.entries, chosen, near)))
     assert decided["ctn+penalty: ACC within 2 points of the paper"] is False
-    assert decided["ctn+penalty, lam = 0.01: ACC within 2 points of the paper"] is True
+    assert near.title == "ctn+penalty, lam = 0.01"
+    assert not [text for text in decided if text.startswith(near.title)]
+    assert near.title in " ".join(notes(replace(found, entries=(near,))))
+
+
+def test_nothing_is_decided_while_runs_are_missing() -> None:
+    found = results([81.0, 80.6], [78.6, 78.4])
+    assert set(verdicts(replace(found, missing=("er: 0 of 1",))).values()) == {None}
+
+
+def test_comparisons_are_made_on_common_seeds_and_say_so() -> None:
+    found = results([81.0, 80.0, 60.0], [78.0, 79.0])
+    claim = next(c for c in claims(found) if "by 1.5 points" in c.text)
+    assert claim.found == "ctn+bome less ctn+itd: 2.00 ± 1.00 points on 2 common seeds"
+
+
+def test_tuned_bome_is_compared_with_the_best_of_the_others() -> None:
+    found = results([81.0], [78.0])
+    tuned = [
+        Entry(name, "selected", {}, Runs([summary_of(acc)]))
+        for name, acc in (("offline", 90.0), ("er", 70.0), ("mer", 82.0), ("ctn+bome", 81.5))
+    ]
+    text = "With settings chosen on the tuning tasks BOME is ahead of all others, set likewise"
+    claim = next(c for c in claims(replace(found, entries=(*found.entries, *tuned))) if c.text == text)
+    assert claim.found == "ctn+bome, tuned less mer, tuned: -0.50 points on 1 common seed"
+    assert claim.holds is False
+
+
+def test_settings_at_an_end_of_their_grid_are_named() -> None:
+    grid = tuple({"eta": eta, "inner_steps": t, "phi": "norm"} for eta in (1.0, 2.0, 4.0) for t in (1, 2))
+    entry = Entry("ctn+bome", "selected", {"eta": 4.0, "inner_steps": 2, "phi": "norm"}, Runs([]), (1.0, 2.0), grid)
+    assert entry.at_an_end == ["eta"]
+    assert replace(entry, values={"eta": 2.0, "inner_steps": 2, "phi": "norm"}).at_an_end == []
 
 
 def test_settings_near_to_the_papers_rows_are_tried_on_the_stream_they_were_found_on() -> None:
@@ -383,8 +453,10 @@ def test_both_replays_are_compared_and_what_is_beyond_the_paper_is_not_chosen_by
     seen = [Entry(e.strategy, "seen", {"replay_from": "seen"}, e.runs) for e in results([82.0], [80.0]).entries[1:]]
     tuned = Entry("ctn+bome", "selected", {"eta": 4.0}, Runs([summary_of(81.4)]), (80.0, 81.0))
     decided = verdicts(replace(found, entries=(*found.entries, *seen, tuned)))
-    assert decided["BOME in place of the published optimiser improves ACC"] is False
-    assert decided["BOME in place of the published optimiser improves ACC, with replays of the current task too"]
+    assert decided["BOME in place of the published optimiser improves ACC by 1.5 points"] is False
+    assert decided[
+        "BOME in place of the published optimiser improves ACC by 1.5 points, with replays of the current task too"
+    ]
     assert decided["With settings chosen on the tuning tasks BOME goes beyond the paper's ACC"] is False
     assert "ctn+bome, tuned: ACC within 2 points of the paper" not in decided
 
@@ -424,7 +496,7 @@ def test_settings_are_chosen_again_if_the_grid_changes(tmp_path: Path, monkeypat
     candidate = SMALL.candidates[0]
     assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
     more = replace(candidate, grid=(*candidate.grid, {"theta_lr": 0.1}))
-    assert collected(replace(SMALL, candidates=(more,)), tmp_path).missing == ("offline (selected): 0 of 1",)
+    assert collected(replace(SMALL, candidates=(more,)), tmp_path).missing[0] == "offline (selected): 0 of 1"
     assert len(choose(DIGITS, more, tmp_path, silent, 1).tried) == 3
     monkeypatch.setattr("bome.experiments.continual_run._Run", None)
     assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
