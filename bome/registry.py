@@ -13,6 +13,7 @@ from bome.inner import GradientDescent
 from bome.methods import Method
 from bome.tasks import TASKS
 from bome.tasks.base import Settings, Task
+from bome.tasks.continual import STREAMS
 from bome.tuner import Tuner
 
 METHODS: dict[str, type[Method]] = {
@@ -106,7 +107,11 @@ def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     The task is not built, which may take a while.
     """
-    _known("task", task, TASKS)
+    if task in STREAMS:
+        raise ProblemError(
+            f"{task} is a stream of tasks, which 'bome run {task}' learns with a strategy such as ctn+bome"
+        )
+    _known("task", task, (*TASKS, *STREAMS))
     name, _, variant = method.partition(":")
     if name in STRATEGIES:
         raise ProblemError(f"{name} is a strategy for streams of tasks such as continual-pmnist, {task} is a task")

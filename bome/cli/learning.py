@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 from bome import rundir
 from bome.cli.console import line, number, stage_bar, table
+from bome.cli.running import told_how_to_continue
 from bome.errors import BilevelError, ProblemError
-from bome.loop import RunInterruptedError
 from bome.reports import write_report
 from bome.tasks.continual import Part
 
@@ -33,12 +33,8 @@ def learn(
     spec = Spec(task, strategy, seed, values, part)
     config = spec.config()
     folder = out if out is not None else rundir.default_folder(config)
-    try:
-        with stage_bar(task, quiet=quiet) as progress:
-            summary = carry_out_part(spec, folder, progress)
-    except RunInterruptedError as error:
-        error.add_note(f"continue with: bome resume {folder}")
-        raise
+    with told_how_to_continue(f"bome resume {folder}"), stage_bar(task, quiet=quiet) as progress:
+        summary = carry_out_part(spec, folder, progress)
     page = write_report(folder)
     if summary["status"] == rundir.DIVERGED:
         raise LearningDivergedError(summary["reason"])
@@ -59,7 +55,11 @@ def go_on(folder: Path, config: rundir.Config, given: dict[str, Any], *, quiet: 
 def _outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("status", f"{summary['status']}: {summary['reason']}"),
-        *((name.upper(), f"{number(value)} %") for name, value in summary["observed"].items() if value is not None),
+        *(
+            (name.upper(), f"{number(value)} {'%' if name in ('acc', 'ft') else 'points'}")
+            for name, value in summary["observed"].items()
+            if value is not None
+        ),
         ("evaluations", ", ".join(f"{n:,} {kind}" for kind, n in summary["evaluations"].items() if n) or "–"),
         ("seconds of learning", number(summary["seconds"])),
     ]

@@ -10,7 +10,7 @@ import typer
 from bome.cli.console import table
 from bome.cli.docstrings import module_line, section
 from bome.data.sets import available
-from bome.registry import METHODS, STRATEGIES, strategy_variants, variants
+from bome.registry import CTN, METHODS, STRATEGIES, strategy_variants, variants
 from bome.tasks import ON_DATA, SUGGESTED, TASKS
 from bome.tasks.base import Settings
 from bome.tasks.continual import STREAMS
@@ -62,6 +62,18 @@ def _settings() -> None:
         if own:
             rows = [(field.name, told.get(field.name, ""), _default(field)) for field in own]
             table(f"Settings of {name} only", ("key", "meaning", "default"), rows)
+    from bome.experiments.continual_run import EVERYWHERE, USUAL
+    from bome.experiments.continual_strategies import Choices, settings_of
+
+    told = section(Choices, "Attributes")
+    has = {name: set(settings_of(name)) for name in STRATEGIES}
+    table(
+        "Settings of strategies on streams of tasks",
+        ("key", "meaning", "default", "strategies"),
+        [(x.name, told.get(x.name, ""), _default(x), _holders(x.name, has)) for x in fields(Choices)],
+    )
+    further = [(name, _told(values)) for name, values in {**EVERYWHERE, **USUAL}.items()]
+    table("Further defaults of streams and strategies", ("stream or strategy", "settings"), further)
     by_task = [(name, asdict(ON_DATA[name] if name in ON_DATA else make().settings)) for name, make in TASKS.items()]
     keys = [key for key in by_task[0][1] if len({values[key] for _, values in by_task}) > 1]
     table(
@@ -81,6 +93,16 @@ def _data() -> None:
         rows.append((each.name, each.about, f"{each.size / 1e6:.0f} MB", each.found))
         rows += [("", each.remedy, "", "")] if each.remedy else []
     table("Data sets (BOME_DATA, BOME_CACHE)", ("name", "description", "download", "where"), rows)
+
+
+def _holders(key: str, has: Mapping[str, set[str]]) -> str:
+    """The strategies that have a setting."""
+    names = [name for name, keys in has.items() if key in keys]
+    contextual = [name for name in has if name.startswith(CTN)]
+    others = [name for name in names if not name.startswith(CTN)]
+    if len(names) == len(has):
+        return "all"
+    return ", ".join([*others, *(["ctn+…"] if set(contextual) <= set(names) else sorted(set(names) - set(others)))])
 
 
 def _told(values: Mapping[str, float | str]) -> str:

@@ -1,6 +1,7 @@
 """`bome reproduce`: the experiments of the paper."""
 
 import json
+import shlex
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 
 from bome.cli.console import line, note, stage_bar, table
 from bome.cli.options import Docs, Json, Out, Quiet
+from bome.cli.running import told_how_to_continue
 from bome.errors import ProblemError
 
 if TYPE_CHECKING:  # the experiments draw figures, and matplotlib takes a while to import
@@ -65,8 +67,10 @@ def reproduce(
             keep(folder, record)  # now, so that a record that cannot be written is found before hours have passed
             if not quiet:
                 note(f"{record}: {taken} finished runs taken over")
+        again = f"bome reproduce {name} --preset {preset.value} --out {shlex.quote(str(folder))}"
+        again += f" --record {shlex.quote(str(record))}" if record is not None else ""
         try:
-            with stage_bar(name, quiet=quiet) as report:
+            with told_how_to_continue(again), stage_bar(name, quiet=quiet) as report:
                 findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)
         finally:
             if record is not None:  # what has ended is kept, even if the rest is stopped

@@ -1,27 +1,39 @@
-"""Carrying out a run for the verbs `run` and `resume`."""
+"""Carrying out a run for the verbs `run` and `resume`, and what is said when something long is interrupted."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bome import rundir
-from bome.cli.console import line, number, progress_bar, table
+from bome.cli.console import line, note, number, progress_bar, table
 from bome.errors import NonFiniteError
 from bome.loop import RunInterruptedError
 from bome.registry import Plan
 from bome.reports import write_report
 
 
+@contextmanager
+def told_how_to_continue(command: str) -> Iterator[None]:
+    """If what is done inside is interrupted, say which command goes on with it."""
+    try:
+        yield
+    except RunInterruptedError as error:
+        error.add_note(f"continue with: {command}")
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        note(f"continue with: {command}")
+        raise
+
+
 def carry_out(folder: Path, made: Plan, config: rundir.Config, *, resume: bool, quiet: bool, as_json: bool) -> None:
     """Run, or continue, a plan in its directory, write the report and say how it went."""
     steps = made.settings.steps
     try:
-        with progress_bar(steps, quiet=quiet) as bar:
+        with told_how_to_continue(f"bome resume {folder}"), progress_bar(steps, quiet=quiet) as bar:
             progress = bar.follow(config.task, steps)
             summary = rundir.solve_into(folder, made, config, resume=resume, progress=progress)
-    except RunInterruptedError as error:
-        error.add_note(f"continue with: bome resume {folder}")
-        raise
     except NonFiniteError:
         write_report(folder)
         raise

@@ -1,11 +1,10 @@
 """`bome sweep`: many configurations of a method on a task, over several seeds."""
 
-import contextlib
 import hashlib
 import json
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,10 +16,10 @@ import bome
 from bome import rundir
 from bome import sweep as sweeps
 from bome.checkpoint import write_atomic
-from bome.cli.console import line, note, number, stage_bar, table
+from bome.cli.console import line, number, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
+from bome.cli.running import told_how_to_continue
 from bome.errors import BilevelError, ProblemError
-from bome.loop import RunInterruptedError
 from bome.registry import parsed
 from bome.rundir import FINISHED
 from bome.sweep import Choice, Job, Outcome, configuration
@@ -81,7 +80,7 @@ def sweep(
     folder = out if out is not None else _default_folder(task, method, told)
     sweeps.prepare(folder, {**told, "version": bome.__version__})
     command = _command(told, folder, workers, backend)
-    with _told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
+    with told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
         outcomes = sweeps.carry_out(jobs, folder, report, workers, backend.value)
     choices = sweeps.ranked(outcomes.values())
     summary = json.dumps(rundir.plain(_summary(choices, folder, list(axes))), ensure_ascii=False)
@@ -131,18 +130,6 @@ def _command(told: Mapping[str, Any], folder: Path, workers: int, backend: Backe
     words += ["--workers", str(workers)] if workers > 1 else []
     words += ["--backend", backend.value] if backend != BackendChoice.loky else []
     return shlex.join(words)
-
-
-@contextlib.contextmanager
-def _told_how_to_continue(command: str) -> Iterator[None]:
-    try:
-        yield
-    except RunInterruptedError as error:
-        error.add_note(f"continue with: {command}")
-        raise
-    except (KeyboardInterrupt, SystemExit):
-        note(f"continue with: {command}")
-        raise
 
 
 def _scored_by(choices: Sequence[Choice]) -> str:

@@ -20,7 +20,7 @@ from bome import checkpoint
 from bome.checkpoint import write_atomic
 from bome.errors import NonFiniteError, ProblemError, StorageError
 from bome.experiments.continual_metrics import metrics
-from bome.experiments.continual_strategies import Choices, Strategy, make_strategy, semantic_slots
+from bome.experiments.continual_strategies import Choices, Strategy, make_strategy, semantic_slots, settings_of
 from bome.history import History
 from bome.loop import RunInterruptedError, signals
 from bome.registry import CTN, strategy_settings
@@ -69,8 +69,13 @@ class Spec:
 
     def settled(self) -> tuple[Choices, dict[str, Any]]:
         """The settings of the run, and those of the bilevel method's own."""
-        given = {**usual(self.task, self.strategy), **strategy_settings(self.strategy, Choices, self.values)}
+        values = strategy_settings(self.strategy, Choices, self.values)
         names = {each.name for each in fields(Choices)}
+        known = settings_of(self.strategy)
+        for key in values:
+            if key in names and key not in known:
+                raise ProblemError(f"{self.strategy} has no setting {key!r}; it has {', '.join(known)}")
+        given = {**usual(self.task, self.strategy), **values}
         choices = Choices(**{key: value for key, value in given.items() if key in names})
         if self.strategy.startswith(CTN):
             semantic_slots(choices)  # refuses what would leave a memory empty, before anything is written
@@ -243,6 +248,8 @@ class _Run:
     def _judge(self) -> None:
         """The accuracy on every task learned so far; at the end of a stage."""
         start = time.process_time()
+        if not all(bool(torch.isfinite(x).all()) for x in self._strategy.base.parameters()):
+            raise NonFiniteError(self._done, "the network", "try a smaller theta_lr")
         self._strategy.finish(self._stage)
         self._seconds[-1] += time.process_time() - start
         known = (

@@ -21,11 +21,12 @@ activations; the replay of one of its two versions also draws from the memory of
 targets exist yet (setting `replay_from=seen` does that); and it normalises D and R apart (BatchNorm), here together.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ from bome.inner import check_rate
 from bome.methods import ITD, Method
 from bome.methods.alternating import Alternating
 from bome.problem import Batches, Problem
-from bome.registry import CTN, METHODS, build
+from bome.registry import BARRIER, CTN, METHODS, build
 from bome.stepper import Stepper
 from bome.tasks.base import Settings
 from bome.tasks.continual import Labelled, Stream
@@ -66,7 +67,7 @@ class Choices:
         clip: the largest entry of the direction of v; 0 for no limit.
         memory: samples kept of each task.
         semantic: the share of them that serve f.
-        replay: the most samples of a replay.
+        replay: the most samples of a replay, which never has more than a memory keeps of one task.
         replay_from: whether a replay has samples of "previous" tasks only, or of all "seen" ones.
         strength: weight of the soft targets.
         temperature: of the soft targets.
@@ -107,6 +108,9 @@ class Choices:
                 raise ProblemError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
         for name in ("theta_lr", "outer_lr", "temperature", "gamma_reptile"):
             check_rate(name, getattr(self, name))
+        for name in ("inner_lr", "clip", "strength", "margin"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ProblemError(f"{name} must be 0 or a positive number, got {getattr(self, name)!r}")
 
 
 class Given(NamedTuple):
@@ -120,9 +124,12 @@ class Strategy(ABC):
     """Learns from one batch after the other.
 
     Attributes:
+        reads: the settings that it has of `Choices`.
         stream: the tasks; a strategy reads `stream.training` only.
         choices: the settings.
     """
+
+    reads: ClassVar[tuple[str, ...]]
 
     def __init__(self, stream: Stream, choices: Choices, *, modulated: bool) -> None:
         self.stream, self.choices = stream, choices
@@ -169,6 +176,8 @@ class Strategy(ABC):
 class Offline(Strategy):
     """All tasks at once."""
 
+    reads = ("batch", "theta_lr", "epochs")
+
     def __init__(self, stream: Stream, choices: Choices) -> None:
         super().__init__(stream, choices, modulated=False)
         self._optimiser = SGD(self.base.parameters(), choices.theta_lr)
@@ -192,6 +201,8 @@ class Offline(Strategy):
 
 class ExperienceReplay(Strategy):
     """Gradient steps on the batch and a replay of earlier tasks."""
+
+    reads = ("batch", "theta_lr", "inner_steps", "memory", "replay")
 
     def __init__(self, stream: Stream, choices: Choices) -> None:
         super().__init__(stream, choices, modulated=False)
@@ -234,6 +245,8 @@ class ExperienceReplay(Strategy):
 
 class GradientMemory(Strategy):
     """Gradient steps that do not increase the loss on the memory of any earlier task."""
+
+    reads = ("batch", "theta_lr", "inner_steps", "memory", "margin")
 
     def __init__(self, stream: Stream, choices: Choices) -> None:
         super().__init__(stream, choices, modulated=False)
@@ -278,6 +291,8 @@ class GradientMemory(Strategy):
 
 class MetaReplay(Strategy):
     """Reptile over a reservoir: gradient steps on replays and then on the batch, of which a part is kept."""
+
+    reads = ("batch", "theta_lr", "inner_steps", "memory", "gamma_reptile")
 
     def __init__(self, stream: Stream, choices: Choices) -> None:
         super().__init__(stream, choices, modulated=False)
@@ -336,6 +351,11 @@ def semantic_slots(choices: Choices) -> int:
 
 class Contextual(Strategy):
     """The contextual transformation network with any bilevel method."""
+
+    reads = (
+        "batch", "theta_lr", "outer_lr", "inner_lr", "inner_steps", "updates", "clip",
+        "memory", "semantic", "replay", "replay_from", "strength", "temperature",
+    )  # fmt: skip
 
     def __init__(self, stream: Stream, choices: Choices, method: Method) -> None:
         super().__init__(stream, choices, modulated=True)
@@ -511,12 +531,21 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train()
 
 
-WITHOUT_CONTROLLER: Mapping[str, Callable[[Stream, Choices], Strategy]] = {
+WITHOUT_CONTROLLER: Mapping[str, type[Offline | ExperienceReplay | GradientMemory | MetaReplay]] = {
     "offline": Offline,
     "er": ExperienceReplay,
     "gem": GradientMemory,
     "mer": MetaReplay,
 }
+
+
+def settings_of(name: str) -> list[str]:
+    """The settings of `Choices` that a strategy has."""
+    if not name.startswith(CTN):
+        return [*WITHOUT_CONTROLLER[name].reads]
+    method = METHODS[name.removeprefix(CTN).partition(":")[0]]
+    own = {each.name for each in fields(method)}  # type: ignore[arg-type]  # every method is a dataclass
+    return [*Contextual.reads, *(key for key in BARRIER if key in own)]
 
 
 def make_strategy(name: str, stream: Stream, choices: Choices, own: Mapping[str, Any] | None = None) -> Strategy:

@@ -146,8 +146,9 @@ def test_an_ended_run_is_read_and_another_one_refused(tmp_path: Path, monkeypatc
         carry_out_part(Spec(DIGITS, "er", 0), tmp_path / "mine")
 
 
-def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
-    summary = carry_out_part(Spec(DIGITS, "ctn+bome", 0, {"theta_lr": 1e30}), tmp_path)
+@pytest.mark.parametrize("strategy", ["ctn+bome", "er", "mer", "offline"])
+def test_a_run_that_diverges_says_so(strategy: str, tmp_path: Path) -> None:
+    summary = carry_out_part(Spec(DIGITS, strategy, 0, {"theta_lr": 1e30}), tmp_path)
     assert summary["status"] == "diverged"
     assert "not finite" in summary["reason"]
 
@@ -186,6 +187,10 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
         (["--method", "er", "--set", "batch=1"], "batch must be at least 2"),
         (["--method", "ctn+bome", "--set", "semantic=0"], "leaves one of the two memories empty"),
         (["--method", "er", "--set", "part=test"], "part must be one of learning, tuning"),
+        (["--method", "er", "--set", "replay_from=seen"], "er has no setting 'replay_from'; it has batch, theta_lr"),
+        (["--method", "ctn+pbgd", "--set", "eta=1"], "ctn+pbgd has no setting 'eta'"),
+        (["--method", "ctn+bome", "--set", "clip=-1"], "clip must be 0 or a positive number"),
+        (["--method", "gem", "--set", "margin=nan"], "margin must be 0 or a positive number"),
     ],
 )
 def test_mistakes_become_one_line(
@@ -196,6 +201,16 @@ def test_mistakes_become_one_line(
     assert told.startswith("error: ")
     assert message in told
     assert not (tmp_path / "x").exists()
+
+
+def test_streams_are_known_where_tasks_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["run", "continual-digit", "--out", str(tmp_path / "x")]) == 2
+    assert "did you mean 'continual-digits'?" in capsys.readouterr().err
+    assert execute(["sweep", DIGITS, "--grid", "eta=1,2", "--out", str(tmp_path / "x")]) == 2
+    assert "is a stream of tasks" in capsys.readouterr().err
+    assert execute(["ls", "settings"]) == 0
+    listed = capsys.readouterr().out
+    assert all(key in listed for key in ("replay_from", "gamma_reptile", "temperature"))
 
 
 # --- the experiment ---------------------------------------------------------------------------------------------------
@@ -298,7 +313,9 @@ def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.C
     assert not (tmp_path / "x").exists()
 
 
-def test_an_interrupted_experiment_keeps_what_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_experiment_keeps_what_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
     folder, path = tmp_path / "first", tmp_path / "runs.jsonl"
     page.prepare(folder, "continual", "smoke")
@@ -320,6 +337,8 @@ def test_an_interrupted_experiment_keeps_what_has_ended(tmp_path: Path, monkeypa
         "--quiet",
     ]
     assert execute(arguments) == 130
+    told = capsys.readouterr().err.replace("\n", "")
+    assert f"continue with: bome reproduce continual --preset smoke --out {folder} --record {path}" in told
     assert [json.loads(line)["place"] for line in path.read_text().splitlines()] == [f"{DIGITS}/ctn+itd-seed0"]
 
 
