@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from bome.experiments.base import Section, Table
 from bome.experiments.comparison_figures import drawing
 from bome.experiments.continual_claims import PAPER
-from bome.experiments.continual_results import Entry, Results, in_words
+from bome.experiments.continual_results import NEARER, SEEN, Entry, Results, in_words
 from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE, heat_maps
 
 SHOWN = ("ctn+bome", "ctn+itd", "er")
@@ -25,7 +25,7 @@ def sections(results: Results) -> Iterator[Section]:
     task = results.task
     entries = [entry for entry in results.entries if entry.runs.finished]
     shown = {entry.title: entry.runs.matrix() for entry in entries if entry.title in SHOWN}
-    curves = [entry for entry in entries if not entry.nearer]
+    curves = [entry for entry in entries if entry.variant not in (NEARER, SEEN) and results.is_of_paper(entry)]
     drawings = [
         drawing(
             f"{task}-table",
@@ -49,7 +49,7 @@ def sections(results: Results) -> Iterator[Section]:
         drawing(
             f"{task}-accuracy",
             f"Accuracy on all tasks so far, {task}",
-            "Mean over the tasks learned so far, and over seeds.",
+            "Mean over the tasks learned so far, and over seeds; usual settings, or tuned where there are none.",
             over_tasks(curves),
         ),
         drawing(
@@ -108,7 +108,7 @@ def beside_paper(results: Results, entries: Sequence[Entry]) -> Figure:
                 colour = BLUE if entry.strategy == "ctn+bome" else COLOURS[1]
                 axes.errorbar([mean], [i], xerr=[error or 0], fmt="o", color=colour, capsize=2)
                 told = PAPER.get(results.task, {}).get(entry.strategy, {}).get(metric)
-                if told is not None:
+                if told is not None and results.is_of_paper(entry):
                     axes.plot([told], [i], "D", color=GREY, markerfacecolor="none", markersize=8)
             axes.set_xlabel(name)
         panels[0].set_yticks(range(len(entries)), [entry.title for entry in entries])
