@@ -24,12 +24,13 @@ def write_page(folder: Path) -> Path:
             prefix = f"{number + 1}-" if len(runs) > 1 else ""
             write_atomic(folder / FIGURES / f"{prefix}{drawing.name}.svg", drawing.svg)
         sections.append(_section(group, drawings))
+    columns, lines = tables.overview(runs)
     page = environment().get_template("page.html").render(
         title=collection.title,
         about=collection.about,
         command=collection.command,
-        overview=[tables.overview(run) for run in runs] if len(runs) > 1 else [],
-        columns=tables.OVERVIEW,
+        overview=lines if len(runs) > 1 else [],
+        columns=columns,
         sections=sections,
         version=bome.__version__,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """The tables of a report, as text; the page escapes it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bome import rundir
@@ -32,8 +32,6 @@ CERTIFICATE = (
 )
 """Each number of a certificate: its key, its name and what it means."""
 
-OVERVIEW = ("problem", "method", "f", "optimal f", "distance", "gap q̂", "evaluations", "seconds")
-
 
 def number(value: Any) -> str:
     """A number for people; a dash where there is none."""
@@ -42,19 +40,29 @@ def number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def overview(run: Run) -> list[str]:
-    """One line of the table of all runs."""
+def overview(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """The table of all runs, the names of its columns and its lines; without columns that no run has anything for."""
+    found = [_line(run) for run in runs]
+    names = list(dict.fromkeys(name for line in found for name in line))  # in the order in which they come
+    shown = [name for name in names if any(line.get(name, "–") != "–" for line in found)]
+    last = ("evaluations", "seconds")
+    shown = [name for name in shown if name not in last] + [name for name in shown if name in last]
+    return shown, [[line.get(name, "–") for name in shown] for line in found]
+
+
+def _line(run: Run) -> dict[str, str]:
     summary = run.summary
-    return [
-        run.name,
-        run.config.method,
-        number(summary.get("f")),
-        number(_part(summary, "optimum").get("f")),
-        number(summary.get("distance_to_optimum")),
-        number(summary.get("q")),
-        evaluations(run),
-        number(summary.get("seconds")),
-    ]
+    return {
+        "problem": run.name,
+        "method": run.config.method,
+        "f": number(summary.get("f")),
+        "optimal f": number(_part(summary, "optimum").get("f")),
+        "distance": number(summary.get("distance_to_optimum")),
+        "gap q̂": number(summary.get("q")),
+        **{_called(key): number(value) for key, value in _part(summary, "observed").items()},
+        "evaluations": evaluations(run),
+        "seconds": number(summary.get("seconds")),
+    }
 
 
 def results(run: Run) -> list[tuple[str, str]]:

@@ -203,6 +203,15 @@ def test_mistakes_become_one_line(
     assert not (tmp_path / "x").exists()
 
 
+def test_runs_on_streams_are_shown_together_by_their_accuracies(tmp_path: Path) -> None:
+    for name in ("er", "offline"):
+        carry_out_part(Spec(DIGITS, name, 0), tmp_path / name)
+    assert execute(["report", str(tmp_path), "--quiet"]) == 0
+    text = (tmp_path / "report.html").read_text()
+    assert all(f'<th scope="col">{name}</th>' in text for name in ("method", "ACC", "FT", "NBT"))
+    assert '<th scope="col">optimal f</th>' not in text
+
+
 def test_streams_are_known_where_tasks_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["run", "continual-digit", "--out", str(tmp_path / "x")]) == 2
     assert "did you mean 'continual-digits'?" in capsys.readouterr().err
