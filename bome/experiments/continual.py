@@ -35,7 +35,7 @@ ABOUT = (
     "were chosen on tuning tasks, which are judged by held-out training images; test images only report."
 )
 
-UNFINISHED = " This page was made before all runs had ended, see the notes: nothing is decided where some are missing."
+UNFINISHED = " This page was made before all runs had ended, see the notes: what they are to decide cannot be said yet."
 
 CHOSEN = "chosen.json"
 """The settings chosen on the tuning tasks, with all that were tried."""
@@ -128,9 +128,8 @@ def collected(protocol: Protocol, folder: Path) -> Results:
         settings = _settled(task, candidate, folder)
         runs = Runs([]) if settings is None else _ended(_runs(task, candidate, settings.values), folder)
         if settings is not None and runs.summaries:
-            entries.append(
-                Entry(candidate.strategy, candidate.variant, settings.values, runs, settings.tried, candidate.grid)
-            )
+            told = (settings.values, runs, settings.tried, candidate.grid, candidate.seeds)
+            entries.append(Entry(candidate.strategy, candidate.variant, *told))
         if len(runs.summaries) < candidate.seeds:
             missing.append(f"{candidate.strategy} ({candidate.variant}): {len(runs.summaries)} of {candidate.seeds}")
     ablations, short = [], 0
@@ -138,7 +137,7 @@ def collected(protocol: Protocol, folder: Path) -> Results:
         runs = _ended(specs, folder)
         short += len(runs.summaries) < len(specs)
         if runs.summaries:
-            ablations.append(Entry(specs[0].strategy, label, specs[0].values, runs))
+            ablations.append(Entry(specs[0].strategy, label, specs[0].values, runs, seeds=len(specs)))
     if short:
         missing.append(f"other settings of BOME: {len(protocol.ablations) - short} of {len(protocol.ablations)}")
     return Results(task, tuple(entries), tuple(ablations), tuple(missing))

@@ -72,6 +72,7 @@ class Entry:
         runs: of all seeds.
         tried: the ACC on the tuning tasks of all settings among which these were chosen.
         grid: these settings.
+        seeds: how many runs there are to be.
     """
 
     strategy: str
@@ -80,6 +81,12 @@ class Entry:
     runs: Runs
     tried: tuple[float, ...] = ()
     grid: tuple[Mapping[str, Any], ...] = ()
+    seeds: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs have ended."""
+        return len(self.runs.summaries) >= self.seeds
 
     @property
     def title(self) -> str:
