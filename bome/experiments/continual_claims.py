@@ -111,7 +111,7 @@ def _targets(results: Results, bome: Entry) -> Iterator[Claim]:
 
 def _compared(text: str, place: str, results: Results, a: Entry, b: Entry, least: float) -> Claim:
     mean, words = results.difference(a, b)
-    holds = mean >= least if mean == mean and a.complete and b.complete else None
+    holds = mean >= least and mean > 0 if mean == mean and a.complete and b.complete else None
     return Claim(text, place, results.task, f"{a.title} less {b.title}: {words}", holds)
 
 
