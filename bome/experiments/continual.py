@@ -2,13 +2,14 @@
 
 The stages, each made of runs in folders of their own, so that any number of processes may share them:
 
-1. on the tuning tasks, the settings of every strategy whose settings are not published: the highest ACC wins;
+1. on the tuning tasks, the settings of every strategy whose settings are not published: the highest mean ACC wins;
 2. every strategy on all its seeds;
 3. BOME with other η, φ and T.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from bome.experiments.continual_results import Entry, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part, ended
 from bome.experiments.page import command
 from bome.experiments.trials import PARTS, default_workers, each
-from bome.rundir import FINISHED
 
 ABOUT = (
     "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
@@ -47,7 +47,7 @@ class Chosen:
 
     Attributes:
         values: beside the usual ones.
-        tried: the ACC on the tuning tasks of all settings among which they were chosen.
+        tried: the mean ACC on the tuning tasks of all settings among which they were chosen.
     """
 
     values: Values
@@ -106,7 +106,7 @@ def one_part(
     if protocol is None:
         raise ProblemError(f"preset {preset!r} has no task {task!r}")
     candidate = protocol.candidate(strategy, variant)  # the first of the strategy where no variant is named
-    values = choose(protocol.task, candidate, folder, lambda what, done, total: None, 1).values
+    values = choose(protocol, candidate, folder, lambda what, done, total: None, 1).values
     spec = Spec(task, strategy, seed, values)
     return carry_out_part(spec, place(folder, spec))
 
@@ -114,7 +114,7 @@ def one_part(
 def carry_out(protocol: Protocol, folder: Path, report: Report, workers: int) -> Results:
     """All stages on one stream."""
     task = protocol.task
-    chosen = [(candidate, choose(task, candidate, folder, report, workers)) for candidate in protocol.candidates]
+    chosen = [(candidate, choose(protocol, candidate, folder, report, workers)) for candidate in protocol.candidates]
     work = [spec for candidate, settings in chosen for spec in _runs(task, candidate, settings.values)]
     work += [spec for specs in _further(protocol).values() for spec in specs]
     perform(work, folder, workers, lambda n, of: report(task, n, of))
@@ -125,7 +125,7 @@ def collected(protocol: Protocol, folder: Path) -> Results:
     """What the finished runs on one stream tell."""
     task, entries, missing = protocol.task, [], []
     for candidate in protocol.candidates:
-        settings = _settled(task, candidate, folder)
+        settings = _settled(protocol, candidate, folder)
         runs = Runs([]) if settings is None else _ended(_runs(task, candidate, settings.values), folder)
         if settings is not None and runs.summaries:
             told = (settings.values, runs, settings.tried, candidate.grid, candidate.seeds)
@@ -174,42 +174,45 @@ def _ended(specs: Sequence[Spec], folder: Path) -> Runs:
     return Runs(found)
 
 
-def choose(task: str, candidate: Candidate, folder: Path, report: Report, workers: int) -> Chosen:
-    """The settings of a strategy: those with the highest ACC on the tuning tasks, recorded in a file."""
-    tried = _tried(task, candidate)
+def choose(protocol: Protocol, candidate: Candidate, folder: Path, report: Report, workers: int) -> Chosen:
+    """The settings of a strategy: those with the highest mean ACC on the tuning tasks, recorded in a file."""
+    task, tried = protocol.task, _tried(protocol, candidate)
     label = f"{task}: choosing {candidate.strategy}"
-    perform(tried, folder, workers, lambda n, of: report(label, n, of))
-    found = _settled(task, candidate, folder)
+    perform([spec for specs in tried for spec in specs], folder, workers, lambda n, of: report(label, n, of))
+    found = _settled(protocol, candidate, folder)
     assert found is not None  # noqa: S101 - all that are tried have ended
     if tried:
-        scores = [{"values": spec.values, "acc": acc} for spec, acc in zip(tried, found.tried, strict=True)]
+        scores = [{"values": specs[0].values, "acc": acc} for specs, acc in zip(tried, found.tried, strict=True)]
         content = {"task": task, "strategy": candidate.strategy, "values": found.values, "judged by": "ACC"}
         record = folder / PARTS / task / "tuning" / f"{candidate.strategy}-{CHOSEN}"
-        write_atomic(record, json.dumps({**content, "tried": scores}, indent=1, ensure_ascii=False) + "\n")
+        content |= {"seeds": protocol.tuning_seeds, "tried": scores}
+        write_atomic(record, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return found
 
 
-def _settled(task: str, candidate: Candidate, folder: Path) -> Chosen | None:
-    """The settings with the highest ACC on the tuning tasks; None if not all that are tried have ended."""
-    tried = _tried(task, candidate)
+def _settled(protocol: Protocol, candidate: Candidate, folder: Path) -> Chosen | None:
+    """The settings with the highest mean ACC on the tuning tasks; None if not all that are tried have ended."""
+    tried = _tried(protocol, candidate)
     if not tried:
         return Chosen(candidate.grid[0] if candidate.grid else {})
-    runs = _ended(tried, folder).summaries
-    if len(runs) < len(tried):
+    runs = [_ended(specs, folder) for specs in tried]
+    if any(len(found.summaries) < protocol.tuning_seeds for found in runs):
         return None
-    scores = [_score(summary) for summary in runs]
+    scores = [_score(found) for found in runs]
     best = max(range(len(scores)), key=scores.__getitem__)
     return Chosen(candidate.grid[best], tuple(scores))
 
 
-def _tried(task: str, candidate: Candidate) -> list[Spec]:
-    """The runs on the tuning tasks among which the settings of a strategy are chosen; none if there is no choice."""
-    grid = candidate.grid if len(candidate.grid) > 1 else ()
-    return [Spec(task, candidate.strategy, 0, values, "tuning") for values in grid]
+def _tried(protocol: Protocol, candidate: Candidate) -> list[list[Spec]]:
+    """The runs on the tuning tasks by which settings are chosen, for each of them; none if there is no choice."""
+    grid, seeds = candidate.grid if len(candidate.grid) > 1 else (), range(protocol.tuning_seeds)
+    return [[Spec(protocol.task, candidate.strategy, seed, values, "tuning") for seed in seeds] for values in grid]
 
 
-def _score(summary: Mapping[str, Any]) -> float:
-    return float(summary["observed"]["acc"]) if summary["status"] == FINISHED else -1.0
+def _score(runs: Runs) -> float:
+    """The mean ACC; lower than any where a run diverged."""
+    acc, _ = runs.mean("acc")
+    return -1.0 if math.isnan(acc) else acc
 
 
 def perform(specs: Sequence[Spec], folder: Path, workers: int, report: Callable[[int, int], None]) -> None:

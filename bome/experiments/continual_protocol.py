@@ -50,12 +50,14 @@ class Protocol:
         candidates: what is compared.
         ablations: BOME with other settings, or without its barrier, by label.
         ablation_seeds: runs of each of them.
+        tuning_seeds: runs of each setting on the tuning tasks, by the mean of which settings are chosen.
     """
 
     task: str
     candidates: tuple[Candidate, ...]
     ablations: Mapping[str, Varied] = field(default_factory=dict)
     ablation_seeds: int = 1
+    tuning_seeds: int = 1
 
     def candidate(self, strategy: str, variant: str | None = None) -> Candidate:
         """The one of a strategy, and of a variant where there are several."""
@@ -163,7 +165,8 @@ PROTOCOLS: Mapping[Preset, tuple[Protocol, ...]] = {
             "continual-pmnist",
             _arranged((*(replace(c, seeds=5) for c in USUAL), *FURTHER)),
             ABLATIONS,
-            2,
+            ablation_seeds=2,
+            tuning_seeds=3,
         ),
         Protocol(
             "continual-cifar",

@@ -70,7 +70,7 @@ class Entry:
         variant: "published", "selected", "nearer" or "seen".
         values: settings that differ from the usual ones.
         runs: of all seeds.
-        tried: the ACC on the tuning tasks of all settings among which these were chosen.
+        tried: the mean ACC on the tuning tasks of all settings among which these were chosen.
         grid: these settings.
         seeds: how many runs there are to be.
     """

@@ -530,12 +530,28 @@ def test_the_constant_multiplier_of_the_claim_is_among_the_ablations() -> None:
 
 def test_settings_are_chosen_again_if_the_grid_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     candidate = SMALL.candidates[0]
-    assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
+    assert choose(SMALL, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
     more = replace(candidate, grid=(*candidate.grid, {"theta_lr": 0.1}))
     assert collected(replace(SMALL, candidates=(more,)), tmp_path).missing[0] == "offline (selected): 0 of 1"
-    assert len(choose(DIGITS, more, tmp_path, silent, 1).tried) == 3
+    assert len(choose(SMALL, more, tmp_path, silent, 1).tried) == 3
     monkeypatch.setattr("bome.experiments.continual_run._Run", None)
-    assert choose(DIGITS, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
+    assert choose(SMALL, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
+
+
+def test_settings_are_chosen_by_the_mean_over_the_tuning_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first has the best single seed, the second the best mean, and the third diverges once."""
+    accuracies = {0.1: (90.0, 50.0, 50.0), 0.2: (80.0, 79.0, 78.0), 0.3: (99.0, 99.0, None)}
+
+    def ended(spec: Spec, folder: Path) -> dict[str, Any]:
+        acc = accuracies[spec.values["theta_lr"]][spec.seed]
+        return {"status": "diverged", "reason": "NaN"} if acc is None else summary_of(acc)
+
+    monkeypatch.setattr(continual, "ended", ended)
+    monkeypatch.setattr(continual, "carry_out_part", lambda spec, folder: None)
+    candidate = Candidate("offline", 1, "selected", tuple({"theta_lr": rate} for rate in accuracies))
+    found = choose(replace(SMALL, tuning_seeds=3), candidate, tmp_path, silent, 1)
+    assert found.values == {"theta_lr": 0.2}
+    assert found.tried == pytest.approx((190 / 3, 79.0, -1.0))
 
 
 @pytest.mark.slow
