@@ -183,9 +183,9 @@ def choose(protocol: Protocol, candidate: Candidate, folder: Path, report: Repor
     assert found is not None  # noqa: S101 - all that are tried have ended
     if tried:
         scores = [{"values": specs[0].values, "acc": acc} for specs, acc in zip(tried, found.tried, strict=True)]
-        content = {"task": task, "strategy": candidate.strategy, "values": found.values, "judged by": "ACC"}
+        choice = {"task": task, "strategy": candidate.strategy, "values": found.values}
+        content = {**choice, "judged by": "ACC", "seeds": protocol.tuning_seeds, "tried": scores}
         record = folder / PARTS / task / "tuning" / f"{candidate.strategy}-{CHOSEN}"
-        content |= {"seeds": protocol.tuning_seeds, "tried": scores}
         write_atomic(record, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return found
 
