@@ -136,7 +136,7 @@ def strategy_variants(name: str) -> list[str]:
     """The named variants of a strategy: those of its method, but for `itd`, of which there is the total derivative."""
     if name == "ctn+itd":
         return ["total"]
-    return [each for each in variants(name.removeprefix(CTN)) if each != AUTO] if name.startswith(CTN) else []
+    return variants(name.removeprefix(CTN)) if name.startswith(CTN) else []
 
 
 def strategy_settings(strategy: str, choices: type, given: Mapping[str, Any]) -> dict[str, Any]:

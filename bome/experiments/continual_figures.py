@@ -66,7 +66,8 @@ def sections(results: Results) -> Iterator[Section]:
             f"{task}: where the advantage comes from",
             "BOME moves θ along ∇f as well, which the published optimiser does not, and its barrier sees to it that g "
             "still falls. A small η leaves θ to ∇f, a large one to g; T is the look-ahead of q̂. With a constant λ in "
-            "place of the barrier θ moves along ∇f all the same. The published optimiser is the dashed line.",
+            "place of the barrier θ moves along ∇f all the same. The multiplier that knows the step sizes of v and θ "
+            "(preconditioned) and the automatic T are not in the paper. The published optimiser is the dashed line.",
             (drawing(f"{task}-ablation", f"Other η, φ and T, {task}", "ACC and NBT.", ablation(results)),),
             varied(results),
         )

@@ -76,8 +76,11 @@ ABLATIONS: Mapping[str, Varied] = {
         if (phi, eta, t) != ("norm", 2.0, 2)
     },
     **{f"no barrier, λ = {gamma:g}, T = 2": ("ctn+pbgd", {"gamma": gamma}) for gamma in (0.5, 1.0, 2.0)},
+    "η = 2, φ = η‖∇q̂‖², T = 2, preconditioned": ("ctn+bome:preconditioned", {}),
+    "η = 2, φ = η‖∇q̂‖², T and the scale of v automatic": ("ctn+bome:auto", {}),
 }
-"""Both barriers with η between 0.1 and 2 and with T between 1 and 5, but for those published; and a constant λ."""
+"""Both barriers with η between 0.1 and 2 and with T between 1 and 5, but for those published; a constant λ; and
+what this library adds to the paper."""
 
 OFFLINE = _grid(theta_lr=(0.01, 0.03, 0.1))
 REPLAY = _grid(theta_lr=(0.03, 0.1), inner_steps=(1, 2))

@@ -42,10 +42,11 @@ from bome.inner import check_rate
 from bome.methods import ITD, Method
 from bome.methods.alternating import Alternating
 from bome.problem import Batches, Problem
-from bome.registry import BARRIER, CTN, METHODS, build
+from bome.registry import AUTO, BARRIER, CTN, METHODS, build
 from bome.stepper import Stepper
 from bome.tasks.base import Settings
 from bome.tasks.continual import Labelled, Stream
+from bome.tuner import Tuner
 
 CHUNK = 2_000
 """Test images judged at a time."""
@@ -357,7 +358,7 @@ class Contextual(Strategy):
         "memory", "semantic", "replay", "replay_from", "strength", "temperature",
     )  # fmt: skip
 
-    def __init__(self, stream: Stream, choices: Choices, method: Method) -> None:
+    def __init__(self, stream: Stream, choices: Choices, method: Method, tuner: Tuner | None = None) -> None:
         super().__init__(stream, choices, modulated=True)
         kept = semantic_slots(choices)
         self.semantic, self.episodic = Ring(stream.tasks, kept), Ring(stream.tasks, choices.memory - kept)
@@ -368,6 +369,9 @@ class Contextual(Strategy):
             clipped(self.controller.parameters(), choices.outer_lr, 1 / choices.updates, choices.clip),
             SGD(self.base.parameters(), choices.theta_lr),
         )
+        self.tuner = tuner
+        if tuner is not None:
+            tuner.attach(self.stepper)
 
     def inner(self, v: Any, net: Any, batch: Inner) -> Tensor:
         """g."""
@@ -392,7 +396,9 @@ class Contextual(Strategy):
         judged = self.stream.training(*self.semantic.samples(task + 1))
         for _ in range(self.choices.updates):
             inner = tuple(self.with_replay(task, fresh) for _ in range(method.inner_batches))
-            self.stepper.step_on(Batches(inner, (judged,) * method.outer_batches))
+            info = self.stepper.step_on(Batches(inner, (judged,) * method.outer_batches))
+            if self.tuner is not None:
+                self.tuner.after(self.stepper, info)
 
     def remember(self, task: int, rows: Tensor) -> Tensor:
         """Update both memories; the samples to train on.
@@ -424,22 +430,26 @@ class Contextual(Strategy):
         return dict(self.stepper.counts)
 
     def state_dict(self) -> dict[str, Any]:
-        """With memories, soft targets and the stepper."""
+        """With memories, soft targets, the stepper and the tuner."""
         return {
             "generator": self.generator.get_state(),
             "semantic": self.semantic.state_dict(),
             "episodic": self.episodic.state_dict(),
             "soft": self.soft,
             "stepper": self.stepper.state_dict(),
+            "tuner": None if self.tuner is None else self.tuner.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """With memories, soft targets and the stepper."""
+        """With memories, soft targets, the stepper and the tuner."""
         self.generator.set_state(state["generator"])
         self.semantic.load_state_dict(state["semantic"])
         self.episodic.load_state_dict(state["episodic"])
         self.soft = state["soft"]
         self.stepper.load_state_dict(state["stepper"])
+        if self.tuner is not None:
+            self.tuner.load_state_dict(state["tuner"])
+            self.tuner.attach(self.stepper)
 
     def _started(self, task: int) -> bool:
         return self.semantic.task == task
@@ -559,7 +569,8 @@ def make_strategy(name: str, stream: Stream, choices: Choices, own: Mapping[str,
     """
     if name in WITHOUT_CONTROLLER:
         return WITHOUT_CONTROLLER[name](stream, choices)
-    return Contextual(stream, choices, make_method(name, stream, choices, own or {}))
+    tuner = Tuner() if name.endswith(f":{AUTO}") else None
+    return Contextual(stream, choices, make_method(name, stream, choices, own or {}), tuner)
 
 
 def make_method(name: str, stream: Stream, choices: Choices, own: Mapping[str, Any]) -> Method:

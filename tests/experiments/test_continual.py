@@ -31,7 +31,7 @@ from bome.registry import STRATEGIES
 from bome.rundir import write_config
 
 DIGITS = "continual-digits"
-NAMES = (*STRATEGIES, "ctn+itd:total")
+NAMES = (*STRATEGIES, "ctn+itd:total", "ctn+bome:auto")
 
 
 def final(folder: Path) -> dict[str, Any]:
@@ -557,4 +557,7 @@ def test_settings_are_chosen_by_the_mean_over_the_tuning_seeds(tmp_path: Path, m
 @pytest.mark.slow
 def test_the_smoke_preset_runs(tmp_path: Path) -> None:
     results = carry_out(PROTOCOLS["smoke"][0], tmp_path, silent, 1)
-    assert {entry.strategy for entry in results.entries} == set(NAMES) - {"ctn+pbgd"}  # that is in the ablation only
+    assert {entry.strategy for entry in results.entries} == set(NAMES) - {
+        "ctn+pbgd",
+        "ctn+bome:auto",
+    }  # these are in the ablation only
