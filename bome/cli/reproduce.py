@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from contextlib import ExitStack
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -51,7 +52,6 @@ def reproduce(
     from bome.experiments import page
     from bome.experiments.catalogue import EXPERIMENTS
     from bome.experiments.overview import INDEX, write_overview
-    from bome.experiments.record import keep, take_over
 
     if experiment not in (*EXPERIMENTS, ALL):
         raise ProblemError(f"unknown experiment {experiment!r}; known: {', '.join((*EXPERIMENTS, ALL))}")
@@ -62,19 +62,7 @@ def reproduce(
     for name in names:
         folder = _folder(out, name, preset, several=experiment == ALL)
         page.prepare(folder, name, preset.value)
-        if record is not None:
-            taken = take_over(record, folder) if record.exists() else 0
-            keep(folder, record)  # now, so that a record that cannot be written is found before hours have passed
-            if not quiet:
-                note(f"{record}: {taken} finished runs taken over")
-        again = f"bome reproduce {name} --preset {preset.value} --out {shlex.quote(str(folder))}"
-        again += f" --record {shlex.quote(str(record))}" if record is not None else ""
-        try:
-            with told_how_to_continue(again), stage_bar(name, quiet=quiet) as report:
-                findings = EXPERIMENTS[name].carry_out(preset.value, folder, report)
-        finally:
-            if record is not None:  # what has ended is kept, even if the rest is stopped
-                keep(folder, record)
+        findings = _carry_out(name, preset, folder, record, quiet=quiet)
         written = page.write(folder, findings)
         if docs is not None:
             page.write_docs(folder, docs)
@@ -88,6 +76,23 @@ def reproduce(
         line(f"all reports: {index}")
     if as_json:
         line(json.dumps(outcomes[0] if experiment != ALL else outcomes, ensure_ascii=False))
+
+
+def _carry_out(name: str, preset: PresetChoice, folder: Path, record: Path | None, *, quiet: bool) -> "Findings":
+    """Run an experiment, with a progress bar, and with a record if there is one."""
+    from bome.experiments.catalogue import EXPERIMENTS
+    from bome.experiments.record import recorded
+
+    again = f"bome reproduce {name} --preset {preset.value} --out {shlex.quote(str(folder))}"
+    again += f" --record {shlex.quote(str(record))}" if record is not None else ""
+    with ExitStack() as stack:
+        if record is not None:
+            taken = stack.enter_context(recorded(folder, record))
+            if not quiet:
+                note(f"{record}: {taken} finished runs taken over")
+        stack.enter_context(told_how_to_continue(again))
+        report = stack.enter_context(stage_bar(name, quiet=quiet))
+        return EXPERIMENTS[name].carry_out(preset.value, folder, report)
 
 
 def _folder(out: Path | None, name: str, preset: PresetChoice, *, several: bool) -> Path:

@@ -8,6 +8,7 @@ from bome import rundir
 from bome.cli.learning import DEFAULT, learn
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
 from bome.cli.running import carry_out
+from bome.errors import ProblemError
 from bome.tasks.continual import STREAMS
 
 
@@ -28,15 +29,26 @@ def run(
     log_every: Annotated[
         int | None, typer.Option("--log-every", min=1, help="Steps between logged rows; by default about 500 rows.")
     ] = None,
-    save_every: Annotated[int, typer.Option("--save-every", min=1, help="Steps between checkpoints.")] = 1000,
-    oracle: Annotated[OracleChoice, typer.Option("--oracle", help="How to differentiate.")] = OracleChoice.auto,
+    save_every: Annotated[
+        int | None, typer.Option("--save-every", min=1, help="Steps between checkpoints; by default 1000.")
+    ] = None,
+    oracle: Annotated[
+        OracleChoice | None, typer.Option("--oracle", help="How to differentiate; by default auto.")
+    ] = None,
 ) -> None:
     """Run a method on a task; leaves a directory with configuration, metrics, checkpoints and a report."""
     if task in STREAMS:
+        if log_every or save_every or oracle:
+            raise ProblemError(
+                f"--log-every, --save-every and --oracle do not apply to {task}, a stream of tasks: a row is logged "
+                "after each of them, and checkpoints are saved by the clock"
+            )
         learn(task, method or DEFAULT, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
         return
     made = rundir.checked_plan(task, method or "bome", parse_settings(settings), seed)
-    config = rundir.configure(made, oracle=oracle.value, log_every=log_every, save_every=save_every)
+    config = rundir.configure(
+        made, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or 1000
+    )
     folder = out if out is not None else rundir.default_folder(config)
     rundir.prepare(folder, config)
     carry_out(folder, made, config, resume=False, quiet=quiet, as_json=as_json)

@@ -5,6 +5,8 @@ A line has the place of the run in the folder of its experiment, and what its di
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,6 +17,21 @@ from bome.rundir import CONFIG, SUMMARY, read_config, read_summary
 
 Line = dict[str, Any]
 """`place`, `config` and `summary` of a run."""
+
+
+@contextmanager
+def recorded(folder: Path, record: Path) -> Iterator[int]:
+    """Take over the runs of a record, and keep what has ended in it, even if the rest is stopped; how many were taken.
+
+    Raises:
+        StorageError: the record cannot be read or written, or is not one; that is found at the start.
+    """
+    taken = take_over(record, folder) if record.exists() else 0
+    keep(folder, record)
+    try:
+        yield taken
+    finally:
+        keep(folder, record)
 
 
 def keep(folder: Path, record: Path) -> None:

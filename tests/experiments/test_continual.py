@@ -191,6 +191,7 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
         (["--method", "ctn+pbgd", "--set", "eta=1"], "ctn+pbgd has no setting 'eta'"),
         (["--method", "ctn+bome", "--set", "clip=-1"], "clip must be 0 or a positive number"),
         (["--method", "gem", "--set", "margin=nan"], "margin must be 0 or a positive number"),
+        (["--method", "er", "--save-every", "10"], "--log-every, --save-every and --oracle do not apply to"),
     ],
 )
 def test_mistakes_become_one_line(
@@ -267,6 +268,13 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
     assert again.rows == findings.rows
 
 
+def recording(path: Path, folder: Path) -> int:
+    """Carry out the smallest preset with a record; its exit code."""
+    return execute(
+        ["reproduce", "continual", "--preset", "smoke", "--record", str(path), "--out", str(folder), "--quiet"]
+    )
+
+
 def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -287,11 +295,10 @@ def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
         "ended so far: offline (selected): 0 of 1; ctn+bome (published): 0 of 2; other settings of BOME: 0 of 1" in told
     )
 
-    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(path), "--quiet"]
-    assert execute([*arguments, "--out", str(folder)]) == 0
+    assert recording(path, folder) == 0
     assert len(path.read_text().splitlines()) == 2 + 4 + 1  # choosing, seeds, ablation
     monkeypatch.setattr("bome.experiments.continual_run._Run", None)  # all that follows is read
-    assert execute([*arguments, "--out", str(tmp_path / "second")]) == 0
+    assert recording(path, tmp_path / "second") == 0
     for name in ("results.json", "findings.json"):
         assert (tmp_path / "second" / name).read_text() == (folder / name).read_text()
     assert "ended so far" not in (folder / "findings.json").read_text()
@@ -316,8 +323,7 @@ SUMMARY = {"status": "", "observed": {}, "matrix": []}
 def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text(text + "\n")
-    arguments = ["reproduce", "continual", "--preset", "smoke", "--record", str(path), "--out", str(tmp_path / "new")]
-    assert execute(arguments) == 4
+    assert recording(path, tmp_path / "new") == 4
     assert f"{path}:1: not a run of a record" in capsys.readouterr().err.replace("\n", "")
     assert not (tmp_path / "x").exists()
 
@@ -334,18 +340,7 @@ def test_an_interrupted_experiment_keeps_what_has_ended(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(continual, "_perform", interrupted)
-    arguments = [
-        "reproduce",
-        "continual",
-        "--preset",
-        "smoke",
-        "--record",
-        str(path),
-        "--out",
-        str(folder),
-        "--quiet",
-    ]
-    assert execute(arguments) == 130
+    assert recording(path, folder) == 130
     told = capsys.readouterr().err.replace("\n", "")
     assert f"continue with: bome reproduce continual --preset smoke --out {folder} --record {path}" in told
     assert [json.loads(line)["place"] for line in path.read_text().splitlines()] == [f"{DIGITS}/ctn+itd-seed0"]
