@@ -8,7 +8,7 @@
 | `mer` | meta-experience replay (Riemer et al., 2019), with minibatches: Reptile over a reservoir |
 | `ctn+itd` | the contextual transformation network as published: alternating descent with the direct derivative only |
 | `ctn+itd:total` | the same with the total derivative, that is with ITD |
-| `ctn+bvfsm`, `ctn+penalty`, `ctn+pbgd`, `ctn+bome` | the same with these methods, or variants: `ctn+bome:fresh` |
+| `ctn+bvfsm`, `ctn+penalty`, `ctn+pbgd`, `ctn+bome` | the same with these methods, or variants: `ctn+bome:auto` |
 
 The bilevel problem of the `ctn+` strategies: v is the controller and θ the base network. With the current batch D, a
 replay R of the episodic memories of earlier tasks and the soft targets p̄ that were stored when their task ended,
