@@ -86,12 +86,18 @@ OFFLINE = _grid(theta_lr=(0.01, 0.03, 0.1))
 REPLAY = _grid(theta_lr=(0.03, 0.1), inner_steps=(1, 2))
 PROJECTED = _grid(theta_lr=(0.03, 0.1), inner_steps=(1, 2))
 REPTILE = _grid(theta_lr=(0.1, 0.3), gamma_reptile=(0.3, 1.0), inner_steps=(2, 5))
-ITD = _grid(inner_steps=(1, 2, 5), replay_from=("previous", "seen"))
+ITD = (
+    *_grid(inner_steps=(1, 2, 5), replay_from=("previous", "seen")),
+    *_grid(inner_steps=(1, 2), updates=(5,), replay_from=("previous", "seen")),
+    *_grid(inner_steps=(1, 2), theta_lr=(0.1,), replay_from=("previous", "seen")),
+)
 BVFSM = _grid(c_z=(0.001, 0.01), c_ln=(0.01, 0.1, 1.0, 10.0))
 PENALTY = _grid(lam=(0.01, 0.1, 1.0, 10.0), gamma=(0.01, 0.1))
 BOME = (
     *_grid(eta=(1.0, 2.0, 4.0), inner_steps=(1, 2, 5), geometry=("euclidean", "steps")),
     *_grid(eta=(1.0, 2.0, 4.0), inner_steps=(1, 2, 5), replay_from=("seen",)),
+    *_grid(eta=(2.0, 4.0), inner_steps=(1,), updates=(5,), replay_from=("previous", "seen")),
+    *_grid(eta=(2.0, 4.0), inner_steps=(1,), theta_lr=(0.1,), replay_from=("previous", "seen")),
 )
 
 ALL_SEEN: tuple[Values, ...] = ({"replay_from": "seen"},)
