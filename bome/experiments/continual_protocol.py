@@ -179,17 +179,14 @@ PROTOCOLS: Mapping[Preset, tuple[Protocol, ...]] = {
         ),
         Protocol(
             "continual-cifar",
-            (
-                *(
-                    replace(
-                        c,
-                        seeds=3 if c.strategy in ("ctn+itd", "ctn+bome") else 1,
-                        variant="selected" if c.strategy in COSTLY else c.variant,
-                        grid=COSTLY.get(c.strategy, c.grid),
-                    )
-                    for c in USUAL
-                ),
-                Candidate("ctn+bome", 1, "selected", _grid(eta=(2.0, 4.0), replay_from=("previous", "seen"))),
+            tuple(
+                replace(
+                    c,
+                    seeds=3 if c.strategy in ("ctn+itd", "ctn+bome") else 1,
+                    variant="selected" if c.strategy in COSTLY else c.variant,
+                    grid=COSTLY.get(c.strategy, c.grid),
+                )
+                for c in USUAL
             ),
         ),
     ),
