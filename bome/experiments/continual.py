@@ -47,11 +47,11 @@ class Chosen:
 
     Attributes:
         values: beside the usual ones.
-        tried: the mean ACC on the tuning tasks of all settings among which they were chosen.
+        tried: the mean ACC on the tuning tasks of all settings among which they were chosen; None where a run diverged.
     """
 
     values: Values
-    tried: tuple[float, ...] = ()
+    tried: tuple[float | None, ...] = ()
 
 
 class Continual:
@@ -198,21 +198,15 @@ def _settled(protocol: Protocol, candidate: Candidate, folder: Path) -> Chosen |
     runs = [_ended(specs, folder) for specs in tried]
     if any(len(found.summaries) < protocol.tuning_seeds for found in runs):
         return None
-    scores = [_score(found) for found in runs]
-    best = max(range(len(scores)), key=scores.__getitem__)
-    return Chosen(candidate.grid[best], tuple(scores))
+    means = [found.mean("acc")[0] for found in runs]
+    best = max(range(len(means)), key=lambda i: -1.0 if math.isnan(means[i]) else means[i])
+    return Chosen(candidate.grid[best], tuple(None if math.isnan(mean) else mean for mean in means))
 
 
 def _tried(protocol: Protocol, candidate: Candidate) -> list[list[Spec]]:
     """The runs on the tuning tasks by which settings are chosen, for each of them; none if there is no choice."""
     grid, seeds = candidate.grid if len(candidate.grid) > 1 else (), range(protocol.tuning_seeds)
     return [[Spec(protocol.task, candidate.strategy, seed, values, "tuning") for seed in seeds] for values in grid]
-
-
-def _score(runs: Runs) -> float:
-    """The mean ACC; lower than any where a run diverged."""
-    acc, _ = runs.mean("acc")
-    return -1.0 if math.isnan(acc) else acc
 
 
 def perform(specs: Sequence[Spec], folder: Path, workers: int, report: Callable[[int, int], None]) -> None:

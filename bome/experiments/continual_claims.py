@@ -178,7 +178,9 @@ def notes(results: Results) -> Iterator[str]:
     task = results.task
     for entry in results.entries:
         if entry.tried:
-            scores = f"{max(entry.tried):.1f}; the lowest of {len(entry.tried)} is {min(entry.tried):.1f}"
+            known = [acc for acc in entry.tried if acc is not None]
+            scores = f"{max(known):.1f}; the lowest of {len(entry.tried)} is {min(known):.1f}" if known else "unknown"
+            scores += f"; {len(entry.tried) - len(known)} diverged" if len(known) < len(entry.tried) else ""
             ends = "".join(f"; {key} is at an end of its grid" for key in entry.at_an_end)
             yield f"{task}, {entry.title}: {entry.told}, by the highest mean ACC on the tuning tasks, {scores}{ends}."
         for seed, reason in entry.runs.failures():

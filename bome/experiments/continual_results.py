@@ -70,7 +70,7 @@ class Entry:
         variant: "published", "selected", "nearer" or "seen".
         values: settings that differ from the usual ones.
         runs: of all seeds.
-        tried: the mean ACC on the tuning tasks of all settings among which these were chosen.
+        tried: the mean ACC on the tuning tasks of all settings among which these were chosen; None where it diverged.
         grid: these settings.
         seeds: how many runs there are to be.
     """
@@ -79,7 +79,7 @@ class Entry:
     variant: str
     values: Mapping[str, Any]
     runs: Runs
-    tried: tuple[float, ...] = ()
+    tried: tuple[float | None, ...] = ()
     grid: tuple[Mapping[str, Any], ...] = ()
     seeds: int = 0
 

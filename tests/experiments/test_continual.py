@@ -546,7 +546,11 @@ def test_settings_are_chosen_by_the_mean_over_the_tuning_seeds(tmp_path: Path, m
     candidate = Candidate("offline", 1, "selected", tuple({"theta_lr": rate} for rate in accuracies))
     found = choose(replace(SMALL, tuning_seeds=3), candidate, tmp_path, silent, 1)
     assert found.values == {"theta_lr": 0.2}
-    assert found.tried == pytest.approx((190 / 3, 79.0, -1.0))
+    assert found.tried[:2] == pytest.approx((190 / 3, 79.0))
+    assert found.tried[2] is None
+    entry = Entry("offline", "selected", found.values, Runs([summary_of(80.0)]), found.tried)
+    told = "79.0; the lowest of 3 is 63.3; 1 diverged."
+    assert next(notes(Results(DIGITS, (entry,)))).endswith(told)
 
 
 @pytest.mark.slow
