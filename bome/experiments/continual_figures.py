@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from bome.experiments.base import Section, Table
 from bome.experiments.comparison_figures import drawing
 from bome.experiments.continual_claims import PAPER
-from bome.experiments.continual_results import NEARER, SEEN, Entry, Results, in_words
+from bome.experiments.continual_results import NEARER, SEEN, Entry, Results, Runs, in_words
 from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE, heat_maps
 
 SHOWN = ("ctn+bome", "ctn+itd", "er")
@@ -67,7 +67,8 @@ def sections(results: Results) -> Iterator[Section]:
             "BOME moves θ along ∇f as well, which the published optimiser does not, and its barrier sees to it that g "
             "still falls. A small η leaves θ to ∇f, a large one to g; T is the look-ahead of q̂. With a constant λ in "
             "place of the barrier θ moves along ∇f all the same. The multiplier that knows the step sizes of v and θ "
-            "(preconditioned) and the automatic T are not in the paper. The published optimiser is the dashed line.",
+            "(preconditioned) and the automatic T are not in the paper. All have the same seeds. The published "
+            "optimiser is the dashed line; ctn+bome has η = 2, φ = η‖∇q̂‖² and T = 2.",
             (drawing(f"{task}-ablation", f"Other η, φ and T, {task}", "ACC and NBT.", ablation(results)),),
             varied(results),
         )
@@ -90,12 +91,19 @@ def _cell(entry: Entry, metric: str) -> str:
 
 def varied(results: Results) -> Table:
     """All metrics of BOME with other settings, beside BOME and the published optimiser."""
-    usual = {e.title: e.runs for e in results.entries if e.variant == "published" and e.strategy in SHOWN[:2]}
     rows = [
         (label, *(in_words(runs.mean(metric)) for metric in NAMES), f"{len(runs.finished)}")
-        for label, runs in {**usual, **{e.variant: e.runs for e in results.ablations}}.items()
+        for label, runs in _by_settings(results).items()
     ]
     return Table(("settings", *NAMES.values(), "seeds"), tuple(rows))
+
+
+def _by_settings(results: Results) -> dict[str, Runs]:
+    """BOME and the published optimiser as usual, on the seeds that the other settings have too, and then these."""
+    seeds = max(len(entry.runs.summaries) for entry in results.ablations)
+    usual = [entry for entry in results.entries if entry.variant == "published" and entry.strategy in SHOWN[:2]]
+    shown = {entry.title: Runs(entry.runs.summaries[:seeds]) for entry in usual}
+    return {**shown, **{entry.variant: entry.runs for entry in results.ablations}}
 
 
 def beside_paper(results: Results, entries: Sequence[Entry]) -> Figure:
@@ -151,18 +159,18 @@ def _along_tasks(
 
 
 def ablation(results: Results) -> Figure:
-    """ACC and NBT of BOME with other settings."""
-    labels = [entry.variant for entry in results.ablations]
+    """ACC and NBT of BOME, as usual and with other settings."""
+    shown = _by_settings(results)
+    itd, labels = shown.pop("ctn+itd", None), list(shown)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 0.34 * len(labels) + 1.6), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
-        itd = results.entry("ctn+itd")
         for axes, metric in zip(panels, ("acc", "nbt"), strict=True):
-            numbers = [entry.runs.mean(metric) for entry in results.ablations]
+            numbers = [runs.mean(metric) for runs in shown.values()]
             means, errors = [mean for mean, _ in numbers], [error or 0 for _, error in numbers]
             axes.errorbar(means, range(len(labels)), xerr=errors, fmt="o", color=BLUE, capsize=2)
             if itd is not None:
-                axes.axvline(itd.runs.mean(metric)[0], color=GREY, linestyle="--")
+                axes.axvline(itd.mean(metric)[0], color=GREY, linestyle="--")
             axes.set_xlabel(NAMES[metric])
         panels[0].set_yticks(range(len(labels)), [label.replace("q̂", "q") for label in labels])
         panels[0].invert_yaxis()

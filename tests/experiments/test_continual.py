@@ -21,7 +21,7 @@ from bome.experiments.base import Claim
 from bome.experiments.catalogue import EXPERIMENTS
 from bome.experiments.continual import carry_out, choose, collected, one_part, place
 from bome.experiments.continual_claims import CONSTANT, PAPER, claims, notes, rows_of
-from bome.experiments.continual_figures import sections
+from bome.experiments.continual_figures import sections, varied
 from bome.experiments.continual_protocol import ABLATIONS, PROTOCOLS, Candidate, Protocol
 from bome.experiments.continual_results import Entry, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part, ended
@@ -497,6 +497,17 @@ def test_a_strategy_that_is_only_tuned_stands_beside_the_paper() -> None:
     usual = Entry("offline", "published", {}, Runs([summary_of(84.0)]))
     assert Results("continual-pmnist", (entry,)).is_of_paper(entry)
     assert not Results("continual-pmnist", (usual, entry)).is_of_paper(entry)
+
+
+def test_other_settings_stand_beside_the_usual_ones_on_the_same_seeds() -> None:
+    other = Entry("ctn+bome", "η = 1", {}, Runs([summary_of(79.0), summary_of(79.0)]))
+    found = replace(results([81.0, 81.0, 60.0], [78.0, 78.0, 50.0]), ablations=(other,))
+    rows = [(row[0], row[1], row[-1]) for row in varied(found).rows]
+    assert rows == [
+        ("ctn+itd", "78.00 ± 0.00", "2"),
+        ("ctn+bome", "81.00 ± 0.00", "2"),
+        ("η = 1", "79.00 ± 0.00", "2"),
+    ]
 
 
 def test_a_diverged_run_counts_as_unknown_not_as_missing() -> None:
