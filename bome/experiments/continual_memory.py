@@ -89,6 +89,11 @@ class Reservoir:
                 self.pairs[place] = torch.tensor([task, row])
             self.seen += 1
 
+    def samples(self) -> tuple[Tensor, Tensor]:
+        """Task and row of all samples."""
+        kept = self.pairs[: len(self)]
+        return kept[:, 0], kept[:, 1]
+
     def draw(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Task and row of samples, each at most once."""
         chosen = self.pairs[torch.randperm(len(self), generator=generator)[:count]]

@@ -146,8 +146,30 @@ class Strategy(ABC):
     def observe(self, given: Given) -> None:
         """Learn from a batch."""
 
-    def finish(self, task: int) -> None:  # noqa: B027 - most have nothing to do
-        """The last batch of a task is over."""
+    @abstractmethod
+    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+        """Task and row of all training samples that are kept of the first tasks."""
+
+    def forward(self, samples: Labelled) -> Tensor:
+        """The scores of all classes, as in training."""
+        scores: Tensor = self.base(samples.x)
+        return scores
+
+    def finish(self, task: int) -> None:
+        """The last batch of a task is over: running statistics (BatchNorm) are taken anew from what is remembered.
+
+        Those of the last batches lag behind θ, the more the fewer evaluations change them.
+        """
+        norms = [module for module in self.base.modules() if isinstance(module, nn.BatchNorm2d)]
+        if not norms:
+            return
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.momentum = 1.0
+        with torch.no_grad():
+            self.forward(self.stream.training(*self.remembered(task + 1)))
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
 
     def predict(self, samples: Labelled) -> Tensor:
         """The scores of samples of one task."""
@@ -193,6 +215,11 @@ class Offline(Strategy):
             batches += [Given(places // n, places % n) for places in torch.split(order, self.choices.batch)]
         return [batches]
 
+    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+        """Some samples of all tasks: as many as the other strategies keep."""
+        rows = torch.arange(min(self.choices.memory, self.stream.samples))
+        return torch.arange(self.stream.tasks).repeat_interleave(len(rows)), rows.repeat(self.stream.tasks)
+
     def observe(self, given: Given) -> None:
         """A gradient step."""
         self._optimiser.zero_grad()
@@ -220,6 +247,10 @@ class ExperienceReplay(Strategy):
             replayed = None if not task else self._replay(task)
             self._both(fresh, replayed).backward()  # type: ignore[no-untyped-call]
             self._optimiser.step()
+
+    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+        """Those of the rings."""
+        return self._ring.samples(tasks)
 
     def _both(self, fresh: Labelled, replayed: Labelled | None) -> Tensor:
         """CE(batch) + CE(replay)."""
@@ -267,6 +298,10 @@ class GradientMemory(Strategy):
                 gradient = projected(gradient, torch.stack(earlier), self.choices.margin)
             self._apply(gradient)
 
+    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+        """Those of the rings."""
+        return self._ring.samples(tasks)
+
     def _memory(self, task: int) -> Labelled:
         rows = self._ring.rows[task]
         return self.stream.training(torch.full_like(rows, task), rows)
@@ -311,6 +346,10 @@ class MetaReplay(Strategy):
             for x, start in zip(self.base.parameters(), before, strict=True):
                 x.copy_(torch.lerp(start, x, self.choices.gamma_reptile))
         self._reservoir.write(int(given.task[0]), given.row, self.generator)
+
+    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+        """Those of the reservoir."""
+        return self._reservoir.samples()
 
     def _descend(self, samples: Labelled) -> None:
         self._optimiser.zero_grad()
@@ -411,8 +450,20 @@ class Contextual(Strategy):
         self.episodic.write(task, rows)
         return rows
 
+    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+        """Those of both memories."""
+        pairs = zip(self.semantic.samples(tasks), self.episodic.samples(tasks), strict=True)
+        task, row = (torch.cat(each) for each in pairs)
+        return task, row
+
+    def forward(self, samples: Labelled) -> Tensor:
+        """The scores of all classes, as in training."""
+        scores: Tensor = self.base(samples.x, self.controller(samples.task))
+        return scores
+
     def finish(self, task: int) -> None:
-        """Store the soft targets of the task."""
+        """Take running statistics anew, then store the soft targets of the task."""
+        super().finish(task)
         rows = self.episodic.rows[task]
         scores = self.predict(self.stream.training(torch.full_like(rows, task), rows))
         self.soft[task] = softmax(scores / self.choices.temperature, 1)
