@@ -69,14 +69,14 @@ class Continual:
         found = [collected(protocol, folder) for protocol in PROTOCOLS[preset]]
         if not any(results.entries for results in found):
             raise ProblemError(f"no run in {folder} has ended yet: go on with '{command(self.name, preset)}'")
-        return self._findings(preset, [results for results in found if results.entries])
+        return self._findings(preset, found)
 
     def _findings(self, preset: Preset, found: Sequence[Results]) -> Findings:
         made_by = command(self.name, preset)
         return Findings(
             title="Continual learning",
             about=ABOUT + (UNFINISHED if any(results.missing for results in found) else ""),
-            sections=tuple(section for results in found for section in sections(results)),
+            sections=tuple(section for results in found if results.entries for section in sections(results)),
             claims=decided((claim for results in found for claim in claims(results)), preset),
             rows=tuple(row for results in found for row in rows_of(results, preset, made_by)),
             notes=(*(note for results in found for note in notes(results)), *NOTES),

@@ -304,6 +304,14 @@ def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
     assert "ended so far" not in (folder / "findings.json").read_text()
 
 
+def test_a_stream_of_which_no_run_has_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL, replace(SMALL, task="continual-cifar"))})
+    one_part("smoke", DIGITS, "ctn+itd", 0, tmp_path)
+    findings = continual.CONTINUAL.so_far("smoke", tmp_path)
+    assert any("continual-cifar, runs that have ended so far" in note for note in findings.notes)
+    assert {row.task for row in findings.rows} == {DIGITS}
+
+
 SUMMARY = {"status": "", "observed": {}, "matrix": []}
 
 
