@@ -36,6 +36,9 @@ from bome.trees import Pair
 from bome.tuner import Tuner
 from bome.watch import watched
 
+SAVE_EVERY = 1000
+"""Steps between checkpoints where nothing else is asked for."""
+
 
 class RunInterruptedError(BilevelError):
     """The run was asked to stop; its state is saved. `exit_code` is 128 plus the number of the signal."""
@@ -56,7 +59,7 @@ class Record:
     """
 
     folder: Path
-    save_every: int = 1000
+    save_every: int = SAVE_EVERY
     resume: bool = False
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from bome import rundir
 from bome.cli.console import line, number, stage_bar, table
-from bome.cli.running import told_how_to_continue
+from bome.cli.running import told_how_to_continue, tuned
 from bome.errors import BilevelError, ProblemError
 from bome.reports import write_report
 from bome.tasks.continual import Part
@@ -62,4 +62,5 @@ def _outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("evaluations", ", ".join(f"{n:,} {kind}" for kind, n in summary["evaluations"].items() if n) or "–"),
         ("seconds of learning", number(summary["seconds"])),
+        *tuned(summary),
     ]

@@ -9,6 +9,7 @@ from bome.cli.learning import DEFAULT, learn
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
 from bome.cli.running import carry_out
 from bome.errors import ProblemError
+from bome.loop import SAVE_EVERY
 from bome.tasks.continual import STREAMS
 
 
@@ -30,7 +31,7 @@ def run(
         int | None, typer.Option("--log-every", min=1, help="Steps between logged rows; by default about 500 rows.")
     ] = None,
     save_every: Annotated[
-        int | None, typer.Option("--save-every", min=1, help="Steps between checkpoints; by default 1000.")
+        int | None, typer.Option("--save-every", min=1, help=f"Steps between checkpoints; by default {SAVE_EVERY}.")
     ] = None,
     oracle: Annotated[
         OracleChoice | None, typer.Option("--oracle", help="How to differentiate; by default auto.")
@@ -47,7 +48,7 @@ def run(
         return
     made = rundir.checked_plan(task, method or "bome", parse_settings(settings), seed)
     config = rundir.configure(
-        made, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or 1000
+        made, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or SAVE_EVERY
     )
     folder = out if out is not None else rundir.default_folder(config)
     rundir.prepare(folder, config)

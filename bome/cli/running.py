@@ -65,6 +65,10 @@ def outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:
     for title, key in (("observed", "observed"), ("with θ solved afresh", "resolved")):
         if summary.get(key):
             rows.append((title, ", ".join(f"{name} {number(value)}" for name, value in summary[key].items())))
-    if summary["tuned"]:
-        rows.append(("tuned", ", ".join(f"{key} {number(value)}" for key, value in summary["tuned"].items())))
-    return rows
+    return rows + tuned(summary)
+
+
+def tuned(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a tuner picked, as a row if there was one."""
+    found = ", ".join(f"{key} {number(value)}" for key, value in summary["tuned"].items())
+    return [("tuned", found)] if found else []

@@ -224,7 +224,7 @@ class _Run:
             "evaluations": {"f": 0, "g": 0, "hvp": 0, **self._strategy.evaluations},
             "seconds": sum(self._seconds),
             "seconds_by_task": self._seconds,
-            "tuned": {},
+            "tuned": self._strategy.tuned,
             "observed": metrics(self._matrix) if self._matrix else {},
             "matrix": self._matrix,
         }

@@ -182,6 +182,11 @@ class Strategy(ABC):
         """How often losses were evaluated, by kind."""
         return {}
 
+    @property
+    def tuned(self) -> dict[str, float]:
+        """What a tuner picked."""
+        return {}
+
     def state_dict(self) -> dict[str, Any]:
         """All that changes, for a checkpoint."""
         return {"generator": self.generator.get_state(), "base": dict(self.base.state_dict())}
@@ -479,6 +484,11 @@ class Contextual(Strategy):
     def evaluations(self) -> dict[str, int]:
         """Those of the method."""
         return dict(self.stepper.counts)
+
+    @property
+    def tuned(self) -> dict[str, float]:
+        """T and the scale of v, if they are automatic."""
+        return {} if self.tuner is None else self.tuner.picked()
 
     def state_dict(self) -> dict[str, Any]:
         """With memories, soft targets, the stepper and the tuner."""

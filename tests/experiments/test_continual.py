@@ -85,6 +85,8 @@ def test_a_run_that_was_cut_within_a_task_ends_bit_for_bit_as_an_uninterrupted_o
     assert calls == sum(map(len, fresh.stages())) + 2  # the batch that was cut, and the one since the checkpoint
     assert same(again["matrix"], whole["matrix"])
     assert again["evaluations"] == whole["evaluations"]
+    assert again["tuned"] == whole["tuned"]
+    assert set(whole["tuned"]) == ({"inner_steps", "outer_scale"} if name.endswith(":auto") else set())
     assert same(final(tmp_path / "cut"), final(tmp_path / "whole"))
 
 
