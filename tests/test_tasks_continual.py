@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from small_streams import coloured_stream
+from torch import Tensor, nn
 
 from bome.data.digits import digits
 from bome.data.sets import Images
 from bome.errors import ProblemError
 from bome.experiments.continual_strategies import Choices, Contextual, make_strategy
 from bome.tasks import continual
-from bome.tasks.continual import Stream, continual_cifar, continual_digits, continual_pmnist
+from bome.tasks.continual import continual_cifar, continual_digits, continual_pmnist
 from bome.tasks.networks import Controller, Mlp, ReducedResNet
 
 
@@ -18,6 +19,11 @@ def random_images(n: int, test: int, shape: tuple[int, ...], classes: int) -> Im
     draw = torch.Generator().manual_seed(0)
     x, xt = (torch.randint(256, (m, *shape), dtype=torch.uint8, generator=draw) for m in (n, test))
     return Images(x, torch.arange(n) % classes, xt, torch.arange(test) % classes, tuple(map(str, range(classes))))
+
+
+def keys(pixels: Tensor) -> list[bytes]:
+    """Each image by its bytes."""
+    return [image.numpy().tobytes() for image in pixels]
 
 
 def test_a_stream_is_drawn_with_its_seed_but_its_permutations_are_not() -> None:
@@ -54,17 +60,10 @@ def test_tuning_has_tasks_of_its_own_and_never_sees_a_test_image() -> None:
     assert tuning.views is not None
     views = {tuple(view) for view in learning.views.tolist()}
     assert not views & {tuple(view) for view in tuning.views.tolist()}
-    test = {row.numpy().tobytes() for row in found.test.flatten(1)}
-    training = {row.numpy().tobytes() for row in found.train.flatten(1)}
-    judging = {row.numpy().tobytes() for row in tuning.test[0]}
-    assert judging <= training
-    assert not judging & (test - training)
-    trained = {
-        row.numpy().tobytes()
-        for task in range(tuning.tasks)
-        for row in tuning.train[task][:, tuning.views[task].argsort()]
-    }
-    assert not trained & judging
+    judging = set(keys(tuning.test[0]))
+    assert judging <= set(keys(found.train.flatten(1)))
+    for task in range(tuning.tasks):
+        assert not judging & set(keys(tuning.train[task][:, tuning.views[task].argsort()]))
     with pytest.raises(ProblemError, match="learning"):
         continual_digits(0, "other")  # type: ignore[arg-type]
 
@@ -80,16 +79,30 @@ def test_permuted_mnist_has_the_sizes_of_the_paper(monkeypatch: pytest.MonkeyPat
 
 
 def test_split_cifar_shares_out_the_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = random_images(50_000, 10_000, (1, 1, 3), 100)
+    found = random_images(50_000, 10_000, (1, 4, 3), 100)  # enough pixels for no two to be equal
     monkeypatch.setattr(continual, "images", lambda name: found)
     learning, tuning = continual_cifar(0), continual_cifar(0, "tuning")
     assert (learning.tasks, learning.samples, learning.outputs) == (17, 2_500, 85)
     assert learning.test.shape[:2] == (17, 500)
     assert (tuning.tasks, tuning.samples, tuning.test.shape[1]) == (3, 2_000, 500)
     assert all(set(labels.tolist()) == set(range(5)) for labels in learning.train_labels)
+    kinds = {key: ("train", i % 100) for i, key in enumerate(keys(found.train))}
+    kinds |= {key: ("test", i % 100) for i, key in enumerate(keys(found.test))}
+    seen, judged, tried, judging = (
+        [{kinds[key] for key in keys(task)} for task in pixels]
+        for pixels in (learning.train, learning.test, tuning.train, tuning.test)
+    )
+    assert {part for task in seen + tried + judging for part, _ in task} == {"train"}
+    assert {part for task in judged for part, _ in task} == {"test"}
+    for a, b in zip(seen + tried, judged + judging, strict=True):
+        assert {c for _, c in a} == {c for _, c in b}  # a task is judged by its own classes
+    classes = [c for task in seen + tried for _, c in task]
+    assert sorted(classes) == list(range(100))  # no class is in two tasks
+    for task in range(3):
+        assert not set(keys(tuning.train[task])) & set(keys(tuning.test[task]))
     x = learning.training(torch.tensor([0, 16]), torch.tensor([0, 1])).x
-    assert x.shape == (2, 3, 1, 1)
-    assert learning.held_out(3).x.shape == (500, 3, 1, 1)
+    assert x.shape == (2, 3, 1, 4)
+    assert learning.held_out(3).x.shape == (500, 3, 1, 4)
 
 
 def test_the_modulated_network_is_its_formula_in_numpy() -> None:
@@ -119,14 +132,6 @@ def test_the_reduced_resnet_has_the_published_shape() -> None:
     assert net(x).shape == (2, 85)
     gamma = controller(task)[0][0]
     torch.testing.assert_close(gamma.norm(dim=1), torch.ones(2))
-
-
-def coloured_stream() -> Stream:
-    """Two tasks of ten random images in colour."""
-    draw = torch.Generator().manual_seed(0)
-    train = torch.randint(256, (2, 10, 8, 8, 3), dtype=torch.uint8, generator=draw)
-    labels = torch.randint(2, (2, 10), generator=draw)
-    return Stream("continual-cifar", "learning", train, labels, train[:, :4], labels[:, :4], None, 2, False, 0)
 
 
 @pytest.mark.parametrize("name", ["offline", "er", "gem", "mer", "ctn+bome"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bome.experiments.base import Claim, Preset, Row
 from bome.experiments.continual_metrics import METRICS
-from bome.experiments.continual_results import NEARER, SEEN, Entry, Results, in_words
+from bome.experiments.continual_results import NEARER, SEEN, TUNED, Entry, Results, in_words
 
 STREAMS = ("continual-pmnist", "continual-cifar")
 
@@ -49,6 +49,9 @@ CONSTANT = "no barrier, λ = 2, T = 2"
 NEAR = 2.0
 """Points within which another row of the table counts as reproduced."""
 
+FITTED = {("continual-pmnist", "er"), ("continual-pmnist", "gem")}
+"""Rows whose settings were chosen since they come near to the paper's."""
+
 TABLE = "Table 1 and the appendix"
 
 OURS = "not in the paper"
@@ -72,15 +75,17 @@ def claims(results: Results) -> Iterator[Claim]:
     if constant is not None:
         text = "The barrier does better than a constant multiplier λ = η = 2"
         yield _compared(text, OURS, results, bome, constant, 0.0)
-    tuned = results.entry("ctn+bome", "selected")
+    tuned = results.entry("ctn+bome", TUNED)
     if tuned is None:
         return
-    others = [e for e in results.entries if e.variant == "selected" and e.strategy not in ("offline", "ctn+bome")]
+    others = [e for e in results.entries if e.variant == TUNED and e.strategy not in ("offline", "ctn+bome")]
     if others:
         best = max(others, key=lambda entry: entry.runs.mean("acc")[0])
-        text = "With settings chosen on the tuning tasks BOME is ahead of all others, set likewise"
+        text = "With settings chosen on the tuning tasks BOME is ahead of all others"
         claim = _compared(text, OURS, results, tuned, best, 0.0)
-        yield replace(claim, holds=None) if results.missing else claim  # a better one may be among the missing
+        found = f"{claim.found}; chosen from {len(tuned.tried)} and {len(best.tried)} settings"
+        missing = bool(results.missing)  # a better one may be among them
+        yield replace(claim, found=found, holds=None if missing else claim.holds)
     if task in BEYOND:
         acc = tuned.runs.mean("acc")
         yield Claim(
@@ -110,9 +115,12 @@ def _targets(results: Results, bome: Entry) -> Iterator[Claim]:
 
 
 def _compared(text: str, place: str, results: Results, a: Entry, b: Entry, least: float) -> Claim:
-    mean, words = results.difference(a, b)
-    holds = mean >= least and mean > 0 if mean == mean and a.complete and b.complete else None
-    return Claim(text, place, results.task, f"{a.title} less {b.title}: {words}", holds)
+    """Whether a is ahead of b by so many points; if only by any, by more than two standard errors."""
+    (mean, error), words = results.difference(a, b)
+    known = mean == mean and a.complete and b.complete
+    close = least == 0 and error is not None and abs(mean) <= 2 * error
+    found = f"{a.title} less {b.title}: {words}"
+    return Claim(text, place, results.task, found, mean >= least and mean > 0 if known and not close else None)
 
 
 def _near(entry: Entry, task: str, told: Mapping[str, float]) -> Claim:
@@ -121,6 +129,7 @@ def _near(entry: Entry, task: str, told: Mapping[str, float]) -> Claim:
     names = [metric for metric in METRICS if metric in told]
     found = "; ".join(f"{name.upper()} {in_words(entry.runs.mean(name))} (paper {told[name]:.2f})" for name in names)
     holds = abs(acc - told["acc"]) <= NEAR if acc == acc and entry.complete else None
+    found += "; its settings were chosen for that" if (task, entry.title) in FITTED else ""
     return Claim(f"{entry.title}: ACC within {NEAR:g} points of the paper", TABLE, task, found, holds)
 
 
@@ -154,14 +163,20 @@ NOTES = (
     "The settings of offline, er, gem and mer in the paper are not known. er and gem have the step size of the "
     "contextual network here and one update for each batch. That was chosen since it comes near to the paper's rows of "
     "permuted MNIST, so these only show that such settings exist; the step size 0.1 of gem's authors gives some points "
-    "more there, and offline needs it. mer has what its authors published for permuted MNIST. “tuned” are the settings "
-    "with the highest mean ACC on the three tuning tasks, over three seeds on permuted MNIST and one on split CIFAR, "
-    "which tells coarse differences only. The reservoir of mer has as many slots as all rings together and is full "
-    "from the second task on, so that it holds more of the early tasks than a ring does.",
+    "more there, and offline needs it. mer has what its authors published for permuted MNIST. On split CIFAR all three "
+    "have the step size 0.01 of the contextual network there, and nothing of theirs was tuned. “tuned” are the "
+    "settings with the highest mean ACC on the three tuning tasks, over three seeds on permuted MNIST and one on split "
+    "CIFAR, which tells coarse differences only. The reservoir of mer has as many slots as all rings together and is "
+    "full from the second task on, so that it holds more of the early tasks than a ring does.",
+    "ctn+bvfsm and ctn+penalty have the methods of this library, which differ from the code of the paper's authors "
+    "(docs/methods.md): bvfsm has a barrier of its own and damped steps, penalty another start and a sum in place of a "
+    "mean. ctn+itd draws a new replay for each inner step, ctn+itd:total one for both.",
     "The grids of ctn+itd and ctn+bome were widened twice after the test accuracy of what the narrower ones chose on "
     "permuted MNIST was known (ctn+bome: 81.59, then 81.30): by replays of the current task, and by a larger step size "
-    "and five updates for each batch, since with two of them θ moves but twice with BOME and four times with ITD. What "
-    "was chosen from them depends on the tuning tasks alone.",
+    "and five updates for each batch, since with two of them θ moves but twice with BOME and four times with ITD. The "
+    "other grids are smaller: what is tuned was not tuned with equal effort. That settings are chosen by the mean of "
+    "three seeds, not by one, was decided after test accuracies were known, too. What was chosen depends on the tuning "
+    "tasks alone; runs of earlier choices stay in continual-runs.jsonl.",
     "The code of the contextual network was published in two versions: one replays from the memories of earlier tasks, "
     "as its formula has it and as is done here, the other from that of the current task too, as rows with replay_from "
     "= seen do. Both evaluate the loss of a batch once for both inner steps, normalise batch and replay apart and make "
@@ -170,7 +185,7 @@ NOTES = (
     "The running statistics of BatchNorm are taken anew from the samples in memory before a task is judged, for all "
     "strategies: averages over the last batches lag behind the network. This was introduced after the first runs on "
     "split CIFAR, with their test accuracies in view (seed 0: ctn+bome 66.65, ctn+itd 65.94, er 58.36), which showed "
-    "more forgetting than the paper; on the tuning tasks it made no difference to er.",
+    "more forgetting than the paper; on the tuning tasks it made no difference to er (59.93 without, 59.87 with it).",
     "Every run, with its settings and its matrix of accuracies, is a line of continual-runs.jsonl. With `--record "
     "docs/results/continual-runs.jsonl` the command takes them over and runs nothing again.",
 )
@@ -185,7 +200,7 @@ def notes(results: Results) -> Iterator[str]:
             known = [acc for acc in entry.tried if acc is not None]
             scores = f"{max(known):.1f}; the lowest of {len(entry.tried)} is {min(known):.1f}" if known else "unknown"
             scores += f"; {len(entry.tried) - len(known)} diverged" if len(known) < len(entry.tried) else ""
-            ends = "".join(f"; {key} is at an end of its grid" for key in entry.at_an_end)
+            ends = f"; at an end of its grid: {', '.join(entry.at_an_end)}" if entry.at_an_end else ""
             yield f"{task}, {entry.title}: {entry.told}, by the highest mean ACC on the tuning tasks, {scores}{ends}."
         for seed, reason in entry.runs.failures():
             yield f"{task}, {entry.title}, seed {seed}: {reason}"

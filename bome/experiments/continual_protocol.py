@@ -29,9 +29,9 @@ class Candidate:
     Attributes:
         strategy: its name.
         seeds: how many runs.
-        variant: "published" where the settings are those of the paper or of the strategy's authors, "selected" where
-            they were chosen on the tuning tasks, "nearer" where they were looked for to come near to the paper's row,
-            "seen" where the current task is replayed too.
+        variant: "published" where the settings are those of the paper or of the strategy's authors, "usual" where
+            nobody published any and none are chosen, "selected" where they were chosen on the tuning tasks, "nearer"
+            where they were looked for to come near to the paper's row, "seen" where the current task is replayed too.
         grid: the settings to choose from, beside the usual ones of the strategy.
     """
 
@@ -111,10 +111,10 @@ NEAR: Mapping[str, Values] = {
 """Settings that come near to the paper's rows on permuted MNIST, where the others do not."""
 
 USUAL = (
-    Candidate("offline", 1, "published", _grid(theta_lr=(0.1,))),
+    Candidate("offline", 1, "usual", _grid(theta_lr=(0.1,))),
     Candidate("mer", 1),
-    Candidate("gem", 1),
-    Candidate("er", 1),
+    Candidate("gem", 1, "usual"),
+    Candidate("er", 1, "usual"),
     Candidate("ctn+itd", 1),
     Candidate("ctn+bvfsm", 1, "selected", BVFSM),
     Candidate("ctn+penalty", 1, "selected", PENALTY),
@@ -183,7 +183,7 @@ PROTOCOLS: Mapping[Preset, tuple[Protocol, ...]] = {
                 replace(
                     c,
                     seeds=3 if c.strategy in ("ctn+itd", "ctn+bome") else 1,
-                    variant="selected" if c.strategy in COSTLY else c.variant,
+                    variant="selected" if c.strategy in COSTLY else "usual" if c.strategy == "mer" else c.variant,
                     grid=COSTLY.get(c.strategy, c.grid),
                 )
                 for c in USUAL

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bome.rundir import FINISHED
 from bome.sweep import mean_and_error
 
-PUBLISHED = frozenset({"offline", "er", "gem", "mer", "ctn+itd", "ctn+bome"})
-"""Strategies of which settings were published for streams of this kind."""
+TUNED = "selected"
+"""The variant whose settings were chosen on the tuning tasks."""
 
 NEARER = "nearer"
 """The variant whose settings come near to the paper's row."""
@@ -67,12 +67,13 @@ class Entry:
 
     Attributes:
         strategy: its name.
-        variant: "published", "selected", "nearer" or "seen".
+        variant: "published", "usual", "selected", "nearer" or "seen".
         values: settings that differ from the usual ones.
         runs: of all seeds.
         tried: the mean ACC on the tuning tasks of all settings among which these were chosen; None where it diverged.
         grid: these settings.
         seeds: how many runs there are to be.
+        usual: the usual value of every setting.
     """
 
     strategy: str
@@ -82,6 +83,7 @@ class Entry:
     tried: tuple[float | None, ...] = ()
     grid: tuple[Mapping[str, Any], ...] = ()
     seeds: int = 0
+    usual: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -90,10 +92,10 @@ class Entry:
 
     @property
     def title(self) -> str:
-        """For people: the name; whether it is tuned though there are published settings; or the settings themselves."""
+        """For people: the name, and whether it is tuned or, where they tell more, the settings."""
         if self.variant in (NEARER, SEEN):
             return f"{self.strategy}, {self.told}"
-        return f"{self.strategy}, tuned" if self.tuned else self.strategy
+        return f"{self.strategy}, tuned" if self.variant == TUNED else self.strategy
 
     @property
     def told(self) -> str:
@@ -102,18 +104,14 @@ class Entry:
 
     @property
     def at_an_end(self) -> list[str]:
-        """The settings that have the largest or the smallest number of their grid, where it has three or more."""
+        """The settings that have the largest or the smallest of several numbers that were tried."""
+        tried = [{**self.usual, **values} for values in self.grid]
         found = []
-        for key, value in self.values.items():
-            tried = {values[key] for values in self.grid if isinstance(values.get(key), (int, float))}
-            if len(tried) > 2 and value in (min(tried), max(tried)):
+        for key, value in {**self.usual, **self.values}.items():
+            numbers = {values[key] for values in tried if isinstance(values.get(key), (int, float))}
+            if len(numbers) > 1 and value in (min(numbers), max(numbers)):
                 found.append(key)
         return found
-
-    @property
-    def tuned(self) -> bool:
-        """Whether the settings were chosen here although its authors, or the paper's, published some."""
-        return self.variant == "selected" and self.strategy in PUBLISHED
 
     @property
     def nearer(self) -> bool:
@@ -143,15 +141,15 @@ class Results:
 
     def is_of_paper(self, entry: Entry) -> bool:
         """Whether the paper's numbers stand beside an entry: not where it is tuned and another one is not."""
-        return not entry.tuned or self.entry(entry.strategy) is entry
+        return entry.variant != TUNED or self.entry(entry.strategy) is entry
 
     @staticmethod
-    def difference(a: Entry, b: Entry) -> tuple[float, str]:
-        """ACC of a less that of b on the seeds that both have: the mean, and all of it in words."""
+    def difference(a: Entry, b: Entry) -> tuple[Number, str]:
+        """ACC of a less that of b on the seeds that both have: mean and standard error, and all of it in words."""
         apart = [x - y for x, y in zip(a.runs.values("acc"), b.runs.values("acc"), strict=False)]
         number = mean_and_error(apart)
         seeds = f"{len(apart)} common seed{'s' if len(apart) > 1 else ''}"
-        return number[0], f"{in_words(number)} points on {seeds}" if apart else "unknown"
+        return number, f"{in_words(number)} points on {seeds}" if apart else "unknown"
 
 
 def in_words(number: Number) -> str:

@@ -404,13 +404,14 @@ class Contextual(Strategy):
 
     def __init__(self, stream: Stream, choices: Choices, method: Method, tuner: Tuner | None = None) -> None:
         super().__init__(stream, choices, modulated=True)
-        kept = semantic_slots(choices)
+        kept, n = semantic_slots(choices), choices.updates
         self.semantic, self.episodic = Ring(stream.tasks, kept), Ring(stream.tasks, choices.memory - kept)
         self.soft = torch.zeros(stream.tasks, self.episodic.slots, stream.classes)
         self.stepper = Stepper(
             Problem(self.outer, self.inner, self.controller, self.base),
             method,
-            clipped(self.controller.parameters(), choices.outer_lr, 1 / choices.updates, choices.clip),
+            # outer_lr · clip(δ_v / updates, ±c), written so that the learning rate is the size of the step
+            clipped(self.controller.parameters(), choices.outer_lr / n, choices.clip * n),
             SGD(self.base.parameters(), choices.theta_lr),
         )
         self.tuner = tuner
@@ -526,25 +527,18 @@ class Contextual(Strategy):
         return Inner(joined(fresh, replayed), len(fresh.y), self.soft[chosen, slot])
 
 
-def clipped(parameters: Iterable[nn.Parameter], lr: float, part: float, limit: float) -> SGD:
-    """Gradient descent along a part of each gradient, no entry of which is larger than a limit.
-
-    Args:
-        parameters: what is moved.
-        lr: the step size.
-        part: what gradients are multiplied by.
-        limit: of the entries, after that; 0 for none.
-    """
+def clipped(parameters: Iterable[nn.Parameter], lr: float, limit: float) -> SGD:
+    """Gradient descent along gradients no entry of which is larger than a limit; 0 for none."""
 
     def shorten(optimiser: Optimizer, *_: object) -> None:
         for group in optimiser.param_groups:
             for x in group["params"]:
                 if x.grad is not None:
-                    reduced = part * x.grad
-                    x.grad = reduced.clamp_(-limit, limit) if limit else reduced
+                    x.grad = x.grad.clamp(-limit, limit)
 
     optimiser = SGD(parameters, lr)
-    optimiser.register_step_pre_hook(shorten)
+    if limit:
+        optimiser.register_step_pre_hook(shorten)
     return optimiser
 
 
@@ -556,29 +550,31 @@ def projected(gradient: Tensor, earlier: Tensor, margin: float) -> Tensor:
         u = argmin ½ uᵀ(GGᵀ + 10⁻³ I)u + (Gg)ᵀu   subject to   u ≥ margin.
 
     Args:
-        gradient: g.
+        gradient: g; returned as it is if NaN or infinity is in any product.
         earlier: G, a row for each earlier task.
         margin: the least entry of u.
     """
-    products = earlier @ gradient
-    if bool((products >= 0).all()):
+    wide = earlier.double()  # gradients of two tasks may be all but parallel
+    products = wide @ gradient.double()
+    if not bool((products < 0).any()) or not bool(products.isfinite().all()):
         return gradient
-    u = bounded_quadratic((earlier @ earlier.T).double().numpy(), products.double().numpy(), margin)
+    u = bounded_quadratic((wide @ wide.T).numpy(), products.numpy(), margin)
     return gradient + torch.from_numpy(u).to(gradient.dtype) @ earlier
 
 
 def bounded_quadratic(gram: NDArray[np.float64], products: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     """The u ≥ least that minimises ½ uᵀPu + qᵀu with P = gram + 10⁻³ I.
 
-    With w = u − least ≥ 0 and P = LLᵀ it is the non-negative least-squares problem ‖Lᵀw + L⁻¹(q + least P1)‖².
+    With w = u − least ≥ 0 and P = VΛVᵀ it is the non-negative least-squares problem ‖Aw + A⁻ᵀ(q + least P1)‖² with
+    A = Λ^½Vᵀ. Rounding cannot make an eigenvalue of a Gram matrix negative here: below zero counts as zero.
     """
-    from scipy.linalg import solve_triangular
     from scipy.optimize import nnls
 
-    p = gram + 1e-3 * np.eye(len(gram))
-    lower = np.linalg.cholesky(p)
-    target = -solve_triangular(lower, products + least * p.sum(axis=1), lower=True)
-    w: NDArray[np.float64] = nnls(lower.T, target)[0]
+    values, vectors = np.linalg.eigh(gram)
+    root = np.sqrt(values.clip(min=0) + 1e-3)
+    a = root[:, None] * vectors.T
+    target = -(vectors.T @ products) / root - least * a.sum(axis=1)
+    w: NDArray[np.float64] = nnls(a, target)[0]
     return w + least
 
 
