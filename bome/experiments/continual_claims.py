@@ -186,6 +186,8 @@ NOTES = (
     "strategies: averages over the last batches lag behind the network. This was introduced after the first runs on "
     "split CIFAR, with their test accuracies in view (seed 0: ctn+bome 66.65, ctn+itd 65.94, er 58.36), which showed "
     "more forgetting than the paper; on the tuning tasks it made no difference to er (59.93 without, 59.87 with it).",
+    "Seconds are processor time on several machines, which did other work at times and had other settings of their "
+    "memory allocator: they tell magnitudes.",
     "Every run, with its settings and its matrix of accuracies, is a line of continual-runs.jsonl. With `--record "
     "docs/results/continual-runs.jsonl` the command takes them over and runs nothing again.",
 )
