@@ -10,7 +10,7 @@ The stages, each made of runs in folders of their own, so that any number of pro
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +128,7 @@ def collected(protocol: Protocol, folder: Path) -> Results:
         settings = _settled(protocol, candidate, folder)
         runs = Runs([]) if settings is None else _ended(_runs(task, candidate, settings.values), folder)
         if settings is not None and runs.summaries:
-            choices, own = Spec(task, candidate.strategy, 0).settled()
-            usual = {**asdict(choices), **own}
+            usual = Spec(task, candidate.strategy, 0).config().settings
             told = (settings.values, runs, settings.tried, candidate.grid, candidate.seeds, usual)
             entries.append(Entry(candidate.strategy, candidate.variant, *told))
         if len(runs.summaries) < candidate.seeds:

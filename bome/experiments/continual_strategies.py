@@ -566,7 +566,7 @@ def bounded_quadratic(gram: NDArray[np.float64], products: NDArray[np.float64], 
     """The u ≥ least that minimises ½ uᵀPu + qᵀu with P = gram + 10⁻³ I.
 
     With w = u − least ≥ 0 and P = VΛVᵀ it is the non-negative least-squares problem ‖Aw + A⁻ᵀ(q + least P1)‖² with
-    A = Λ^½Vᵀ. Rounding cannot make an eigenvalue of a Gram matrix negative here: below zero counts as zero.
+    A = Λ^½Vᵀ. No eigenvalue of a Gram matrix is negative: one that rounding has made so counts as zero.
     """
     from scipy.optimize import nnls
 
