@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, relu
 
+from bome.tasks.normalisation import BatchNorm
+
 Modulation = tuple[Tensor, Tensor]
 """γ̂ and β̂ of one layer, a row for each sample."""
 
@@ -80,15 +82,15 @@ class Block(nn.Module):
         super().__init__()
         self.main = nn.Sequential(
             convolution(before, features, stride),
-            nn.BatchNorm2d(features),
+            BatchNorm(features),
             nn.ReLU(),
             convolution(features, features),
-            nn.BatchNorm2d(features),
+            BatchNorm(features),
         )
         self.shortcut = nn.Sequential()
         if stride != 1 or before != features:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(before, features, 1, stride=stride, bias=False), nn.BatchNorm2d(features)
+                nn.Conv2d(before, features, 1, stride=stride, bias=False), BatchNorm(features)
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -111,7 +113,7 @@ class ReducedResNet(nn.Module):
     def __init__(self, classes: int, features: int = 20, *, rectified: bool = False) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            convolution(3, features), nn.BatchNorm2d(features), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)
+            convolution(3, features), BatchNorm(features), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)
         )
         blocks: list[nn.Module] = []
         before = features
