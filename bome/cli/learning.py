@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from bome import rundir
 from bome.cli.console import line, number, stage_bar, table
-from bome.cli.running import told_how_to_continue, tuned
+from bome.cli.running import told_to_resume, tuned
 from bome.errors import BilevelError, ProblemError
 from bome.reports import write_report
 from bome.tasks.continual import Part
@@ -33,7 +33,7 @@ def learn(
     spec = Spec(task, strategy, seed, values, part)
     config = spec.config()
     folder = out if out is not None else rundir.default_folder(config)
-    with told_how_to_continue(f"bome resume {folder}"), stage_bar(task, quiet=quiet) as progress:
+    with told_to_resume(folder), stage_bar(task, quiet=quiet) as progress:
         summary = carry_out_part(spec, folder, progress)
     page = write_report(folder)
     if summary["status"] == rundir.DIVERGED:

@@ -1,8 +1,9 @@
 """Carrying out a run for the verbs `run` and `resume`, and what is said when something long is interrupted."""
 
 import json
+import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,34 @@ from bome.reports import write_report
 
 
 @contextmanager
-def told_how_to_continue(command: str) -> Iterator[None]:
-    """If what is done inside is interrupted, say which command goes on with it."""
+def told_how_to_continue(command: str, begun: Path | None = None) -> Iterator[None]:
+    """If what is done inside is interrupted, say which command goes on with it.
+
+    Args:
+        command: what to type.
+        begun: a file without which the command has nothing to go on with.
+    """
     try:
         yield
     except RunInterruptedError as error:
         error.add_note(f"continue with: {command}")
         raise
     except (KeyboardInterrupt, SystemExit):
-        note(f"continue with: {command}")
+        if begun is None or begun.exists():
+            note(f"continue with: {command}")
         raise
+
+
+def told_to_resume(folder: Path) -> AbstractContextManager[None]:
+    """If a run is interrupted after it has begun, say how it is resumed."""
+    return told_how_to_continue(f"bome resume {shlex.quote(str(folder))}", folder / rundir.CONFIG)
 
 
 def carry_out(folder: Path, made: Plan, config: rundir.Config, *, resume: bool, quiet: bool, as_json: bool) -> None:
     """Run, or continue, a plan in its directory, write the report and say how it went."""
     steps = made.settings.steps
     try:
-        with told_how_to_continue(f"bome resume {folder}"), progress_bar(steps, quiet=quiet) as bar:
+        with told_to_resume(folder), progress_bar(steps, quiet=quiet) as bar:
             progress = bar.follow(config.task, steps)
             summary = rundir.solve_into(folder, made, config, resume=resume, progress=progress)
     except NonFiniteError:

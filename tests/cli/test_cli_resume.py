@@ -16,6 +16,7 @@ import torch
 from bome import checkpoint, rundir
 from bome.cli import resume, running
 from bome.cli.main import execute
+from bome.cli.running import told_to_resume
 
 START = "import sys; from bome.cli.main import main; sys.argv = ['bome', *sys.argv[1:]]; main()"
 STEPS = 300
@@ -104,6 +105,20 @@ def test_an_interrupted_run_continues_to_the_same_bits(
     assert rows(folder) == rows(whole)
     mine, theirs = (rundir.read_summary(each) or {} for each in (folder, whole))
     assert {**mine, "seconds": 0} == {**theirs, "seconds": 0}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_only_a_run_that_has_begun_is_said_to_be_resumable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: bool
+) -> None:
+    folder = tmp_path / "my run"
+    if begun:
+        folder.mkdir()
+        (folder / rundir.CONFIG).touch()
+    with pytest.raises(KeyboardInterrupt), told_to_resume(folder):
+        raise KeyboardInterrupt
+    told = capsys.readouterr().err.replace("\n", "")
+    assert told == (f"continue with: bome resume '{folder}'" if begun else "")
 
 
 def test_a_finished_run_says_so(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
