@@ -4,7 +4,7 @@ import argparse
 
 import torch
 
-from benchmarks import continual, hyperclean, memory, softmax_step, toy_step
+from benchmarks import continual, hessian, hyperclean, memory, softmax_step, toy_step
 
 ALL = {
     "softmax_step": softmax_step.main,
@@ -12,6 +12,7 @@ ALL = {
     "hyperclean_step": hyperclean.step,
     "hyperclean_sweep": hyperclean.sweep,
     "continual": continual.main,
+    "hessian": hessian.main,
     "toy_step": toy_step.main,
     "memory": memory.main,
 }
