@@ -107,14 +107,14 @@ def configure(made: Plan, *, oracle: OracleName = "auto", log_every: int | None 
             "variant": made.task.variant,
             "start": made.task.start,
             **asdict(made.settings),
-            **_own_settings(made.method),
+            **own_settings(made.method),
         },
         about=_about(spec["task"]),
         version=bome.__version__,
     )
 
 
-def _own_settings(method: Method) -> dict[str, Any]:
+def own_settings(method: Method) -> dict[str, Any]:
     """The fields of a method that are plain values; the inner map is made of settings of the run."""
     return {key: x for key, x in vars(method).items() if isinstance(x, int | float | str)}
 
@@ -161,12 +161,20 @@ def read_config(folder: Path) -> Config:
     """Read `config.json`."""
     if not (folder / CONFIG).exists():
         raise ProblemError(f"{folder} is not a run directory: it has no {CONFIG}")
-    found = _load(folder / CONFIG)
+    return config_from(_load(folder / CONFIG), str(folder / CONFIG))
+
+
+def config_from(found: dict[str, Any], where: str) -> Config:
+    """The configuration that an object of JSON is.
+
+    Raises:
+        StorageError: it is none; `where` it was found is told.
+    """
     kinds: dict[str, type] = {"task": str, "method": str, "set": dict, "seed": int, "log_every": int, "save_every": int}
     kinds |= {"settings": dict, "about": str, "version": str}
     right = set(found) == {*kinds, "oracle"} and found["oracle"] in get_args(OracleName)
     if not right or not all(isinstance(found[name], kind) for name, kind in kinds.items()):
-        raise StorageError(f"{folder / CONFIG} is damaged: it is not the configuration of a run")
+        raise StorageError(f"{where} is damaged: it is not the configuration of a run")
     return Config(**found)
 
 
@@ -215,7 +223,12 @@ def read_spec(folder: Path) -> dict[str, Any] | None:
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """Read `summary.json`; None if the run has not ended."""
     path = folder / SUMMARY
-    return _load(path) if path.exists() else None
+    if not path.exists():
+        return None
+    found = _load(path)
+    if found.get("status") not in (FINISHED, DIVERGED):
+        raise StorageError(f"{path} is damaged: it is not the summary of a run")
+    return found
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

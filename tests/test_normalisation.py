@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import gradgradcheck
 
+from bome.errors import UnsupportedError
 from bome.tasks.normalisation import BatchNorm
 
 LAYOUTS = (torch.contiguous_format, torch.channels_last)
@@ -14,7 +15,7 @@ LAYOUTS = (torch.contiguous_format, torch.channels_last)
 
 def pair(dtype: torch.dtype) -> tuple[BatchNorm, nn.BatchNorm2d]:
     """Ours and PyTorch's, with the same parameters, none of which is 0 or 1."""
-    ours, theirs = BatchNorm(5, dtype=dtype), nn.BatchNorm2d(5, dtype=dtype)
+    ours, theirs = BatchNorm(5).to(dtype), nn.BatchNorm2d(5, dtype=dtype)
     with torch.no_grad():
         for x in ours.parameters():
             x.normal_()
@@ -70,3 +71,20 @@ def test_a_product_with_the_hessian_is_that_of_pytorch_even_where_a_scale_is_zer
         found.append(torch.autograd.grad(gradient, leaves, direction))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_a_third_derivative_is_refused() -> None:
+    x, (module, _) = features(torch.channels_last, torch.float64), pair(torch.float64)
+    (gradient,) = torch.autograd.grad(module(x).pow(3).sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="twice only"):
+        torch.autograd.grad(gradient.pow(2).sum(), x, create_graph=True)
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 3), (1, 5, 1, 1)])
+def test_what_pytorch_refuses_is_refused_alike(shape: tuple[int, ...]) -> None:
+    messages = []
+    for module in pair(torch.float32):
+        with pytest.raises(ValueError, match=r"(?i)expected") as caught:
+            module(torch.zeros(shape))
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]

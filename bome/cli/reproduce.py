@@ -89,7 +89,8 @@ def _carry_out(name: str, preset: PresetChoice, folder: Path, record: Path | Non
         if record is not None:
             taken = stack.enter_context(recorded(folder, record))
             if not quiet:
-                note(f"{record}: {taken} finished runs taken over")
+                others = f"; {taken.others} with other settings than today's left alone" if taken.others else ""
+                note(f"{record}: {taken.ended} finished runs taken over{others}")
         stack.enter_context(told_how_to_continue(again))
         report = stack.enter_context(stage_bar(name, quiet=quiet))
         return EXPERIMENTS[name].carry_out(preset.value, folder, report)

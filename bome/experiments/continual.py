@@ -23,7 +23,7 @@ from bome.experiments.comparison_report import decided
 from bome.experiments.continual_claims import NOTES, claims, notes, rows_of
 from bome.experiments.continual_figures import sections
 from bome.experiments.continual_protocol import PROTOCOLS, Candidate, Protocol, Values
-from bome.experiments.continual_results import Entry, Results, Runs
+from bome.experiments.continual_results import Entry, Missing, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part, ended
 from bome.experiments.page import command
 from bome.experiments.trials import PARTS, default_workers, each
@@ -31,8 +31,9 @@ from bome.experiments.trials import PARTS, default_workers, each
 ABOUT = (
     "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
     "v modulates a base network θ, task by task; θ learns from the current samples and a small memory of earlier ones, "
-    "and v from a memory of its own. Bilevel methods decide how v and θ move. Settings that the paper does not give "
-    "were chosen on tuning tasks, which are judged by held-out training images; test images only report."
+    "and v from a memory of its own. Bilevel methods decide how v and θ move. What is called tuned was chosen on "
+    "tuning tasks, which are judged by held-out training images. Some other settings, and some rules of the "
+    "experiment, were settled with test accuracies in view: the notes say which."
 )
 
 UNFINISHED = " This page was made before all runs had ended, see the notes: what they are to decide cannot be said yet."
@@ -79,7 +80,7 @@ class Continual:
             sections=tuple(section for results in found if results.entries for section in sections(results)),
             claims=decided((claim for results in found for claim in claims(results)), preset),
             rows=tuple(row for results in found for row in rows_of(results, preset, made_by)),
-            notes=(*(note for results in found for note in notes(results)), *NOTES),
+            notes=(*(note for results in found for note in notes(results)), *(NOTES if preset != "smoke" else ())),
         )
 
 
@@ -129,10 +130,11 @@ def collected(protocol: Protocol, folder: Path) -> Results:
         runs = Runs([]) if settings is None else _ended(_runs(task, candidate, settings.values), folder)
         if settings is not None and runs.summaries:
             usual = Spec(task, candidate.strategy, 0).config().settings
-            told = (settings.values, runs, settings.tried, candidate.grid, candidate.seeds, usual)
-            entries.append(Entry(candidate.strategy, candidate.variant, *told))
+            rest = (settings.values, runs, settings.tried, candidate.grid, candidate.seeds, usual)
+            entries.append(Entry(candidate.strategy, candidate.variant, *rest))
         if len(runs.summaries) < candidate.seeds:
-            missing.append(f"{candidate.strategy} ({candidate.variant}): {len(runs.summaries)} of {candidate.seeds}")
+            told = f"{candidate.strategy} ({candidate.variant}): {len(runs.summaries)} of {candidate.seeds}"
+            missing.append(Missing(candidate.variant, told))
     ablations, short = [], 0
     for label, specs in _further(protocol).items():
         runs = _ended(specs, folder)
@@ -140,7 +142,8 @@ def collected(protocol: Protocol, folder: Path) -> Results:
         if runs.summaries:
             ablations.append(Entry(specs[0].strategy, label, specs[0].values, runs, seeds=len(specs)))
     if short:
-        missing.append(f"other settings of BOME: {len(protocol.ablations) - short} of {len(protocol.ablations)}")
+        told = f"other settings of BOME: {len(protocol.ablations) - short} of {len(protocol.ablations)}"
+        missing.append(Missing("ablation", told))
     return Results(task, tuple(entries), tuple(ablations), tuple(missing))
 
 

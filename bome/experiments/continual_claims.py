@@ -84,7 +84,7 @@ def claims(results: Results) -> Iterator[Claim]:
         text = "With settings chosen on the tuning tasks BOME is ahead of all others"
         claim = _compared(text, OURS, results, tuned, best, 0.0)
         found = f"{claim.found}; chosen from {len(tuned.tried)} and {len(best.tried)} settings"
-        missing = bool(results.missing)  # a better one may be among them
+        missing = any(each.variant == TUNED for each in results.missing)  # a better one may be among them
         yield replace(claim, found=found, holds=None if missing else claim.holds)
     if task in BEYOND:
         acc = tuned.runs.mean("acc")
@@ -115,27 +115,31 @@ def _targets(results: Results, bome: Entry) -> Iterator[Claim]:
 
 
 def _compared(text: str, place: str, results: Results, a: Entry, b: Entry, least: float) -> Claim:
-    """Whether a is ahead of b by so many points; if only by any, by more than two standard errors."""
+    """Whether a is ahead of b by so many points; if only by any, by more than two standard errors.
+
+    A single seed decides nothing.
+    """
     (mean, error), words = results.difference(a, b)
-    known = mean == mean and a.complete and b.complete
+    known = error is not None and a.complete and b.complete
     close = least == 0 and error is not None and abs(mean) <= 2 * error
     found = f"{a.title} less {b.title}: {words}"
     return Claim(text, place, results.task, found, mean >= least and mean > 0 if known and not close else None)
 
 
 def _near(entry: Entry, task: str, told: Mapping[str, float]) -> Claim:
-    """All metrics of a row beside the paper's; ACC decides."""
-    acc = entry.runs.mean("acc")[0]
+    """All metrics of a row beside the paper's; ACC decides, if there are several seeds of it."""
+    acc, error = entry.runs.mean("acc")
     names = [metric for metric in METRICS if metric in told]
     found = "; ".join(f"{name.upper()} {in_words(entry.runs.mean(name))} (paper {told[name]:.2f})" for name in names)
-    holds = abs(acc - told["acc"]) <= NEAR if acc == acc and entry.complete else None
+    holds = abs(acc - told["acc"]) <= NEAR if error is not None and entry.complete else None
+    found += "; one seed" if acc == acc and error is None else ""
     found += "; its settings were chosen for that" if (task, entry.title) in FITTED else ""
     return Claim(f"{entry.title}: ACC within {NEAR:g} points of the paper", TABLE, task, found, holds)
 
 
 def rows_of(results: Results, preset: Preset, command: str) -> Iterator[Row]:
     """All numbers of a stream: metrics, time, and the settings that were chosen."""
-    for entry in results.entries:
+    for entry in (*results.entries, *results.ablations):
         seeds = len(entry.runs.finished)
         for metric in METRICS:
             mean, error = entry.runs.mean(metric)
@@ -145,17 +149,12 @@ def rows_of(results: Results, preset: Preset, command: str) -> Iterator[Row]:
             if isinstance(number, (int, float)):
                 value = float(number)
                 yield Row(results.task, entry.strategy, entry.variant, key, value, None, seeds, preset, command)
-    for entry in results.ablations:
-        for metric in METRICS:
-            mean, error = entry.runs.mean(metric)
-            if mean == mean:
-                seeds = len(entry.runs.finished)
-                yield Row(results.task, entry.strategy, entry.variant, metric, mean, error, seeds, preset, command)
 
 
 NOTES = (
-    "The aims were set beforehand, a little below the paper's own numbers (permuted MNIST: ACC 80.70, NBT 4.09, 2.30 "
-    "points above the published optimiser; split CIFAR: ACC 68.16).",
+    "The aims were set beforehand: a little below the paper's own numbers (permuted MNIST: ACC 80.70, NBT 4.09, 2.30 "
+    "points above the published optimiser; split CIFAR: ACC 68.16), and 81.5 for what goes beyond them. Where there is "
+    "one seed only, nothing is decided.",
     "All strategies without a controller have the base network of the others (two hidden layers of 256, or the reduced "
     "ResNet-18). Seeds draw the training images, their order, the networks and all replays; the permutations of pixels "
     "and classes are the same for all seeds. NBT = FT − ACC; FM is the mean of the best earlier accuracy less the last "
@@ -163,7 +162,7 @@ NOTES = (
     "The settings of offline, er, gem and mer in the paper are not known. er and gem have the step size of the "
     "contextual network here and one update for each batch. That was chosen since it comes near to the paper's rows of "
     "permuted MNIST, so these only show that such settings exist; the step size 0.1 of gem's authors gives some points "
-    "more there, and offline needs it. mer has what its authors published for permuted MNIST. On split CIFAR all three "
+    "more there. mer has what its authors published for permuted MNIST. On split CIFAR all three "
     "have the step size 0.01 of the contextual network there, and nothing of theirs was tuned. “tuned” are the "
     "settings with the highest mean ACC on the three tuning tasks, over three seeds on permuted MNIST and one on split "
     "CIFAR, which tells coarse differences only. The reservoir of mer has as many slots as all rings together and is "
@@ -176,7 +175,7 @@ NOTES = (
     "and five updates for each batch, since with two of them θ moves but twice with BOME and four times with ITD. The "
     "other grids are smaller: what is tuned was not tuned with equal effort. That settings are chosen by the mean of "
     "three seeds, not by one, was decided after test accuracies were known, too. What was chosen depends on the tuning "
-    "tasks alone; runs of earlier choices stay in continual-runs.jsonl.",
+    "tasks alone.",
     "The code of the contextual network was published in two versions: one replays from the memories of earlier tasks, "
     "as its formula has it and as is done here, the other from that of the current task too, as rows with replay_from "
     "= seen do. Both evaluate the loss of a batch once for both inner steps, normalise batch and replay apart and make "
@@ -186,10 +185,16 @@ NOTES = (
     "strategies: averages over the last batches lag behind the network. This was introduced after the first runs on "
     "split CIFAR, with their test accuracies in view (seed 0: ctn+bome 66.65, ctn+itd 65.94, er 58.36), which showed "
     "more forgetting than the paper; on the tuning tasks it made no difference to er (59.93 without, 59.87 with it).",
+    "On split CIFAR ctn+itd and ctn+bome learn a new task better than in the paper (FT) and forget more of it (NBT, "
+    "FM): their ACC is near to the paper's, the way there is not. A transcription of the whole update of ctn+bome "
+    "agrees with ours to 1e-9; the reason is not known.",
     "Seconds are processor time on several machines, which did other work at times and had other settings of their "
     "memory allocator: they tell magnitudes.",
-    "Every run, with its settings and its matrix of accuracies, is a line of continual-runs.jsonl. With `--record "
-    "docs/results/continual-runs.jsonl` the command takes them over and runs nothing again.",
+    "Every run of this page, with its settings and its matrix of accuracies, is a line of continual-runs.jsonl; with "
+    "`--record docs/results/continual-runs.jsonl` the command takes them over and runs only what is missing. Runs of "
+    "code that was found wrong were dropped from it and made again: the first ones on split CIFAR (running "
+    "statistics), and those with the preconditioned multiplier or automatic T, which had been told twice the step size "
+    "of v that was taken.",
 )
 """What a reader should know, whatever the stream."""
 
@@ -215,4 +220,4 @@ def notes(results: Results) -> Iterator[str]:
             f"nearer to the paper's: {names}. Nobody could have chosen them beforehand."
         )
     if results.missing:
-        yield f"{task}, runs that have ended so far: {'; '.join(results.missing)}."
+        yield f"{task}, runs that have ended so far: {'; '.join(each.told for each in results.missing)}."

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,9 +93,11 @@ class Entry:
     @property
     def title(self) -> str:
         """For people: the name, and whether it is tuned or, where they tell more, the settings."""
-        if self.variant in (NEARER, SEEN):
-            return f"{self.strategy}, {self.told}"
-        return f"{self.strategy}, tuned" if self.variant == TUNED else self.strategy
+        if self.variant == TUNED and self.tried:
+            return f"{self.strategy}, tuned"
+        return (
+            f"{self.strategy}, {self.told}" if self.variant in (NEARER, SEEN, TUNED) and self.values else self.strategy
+        )
 
     @property
     def told(self) -> str:
@@ -119,6 +121,13 @@ class Entry:
         return self.variant == NEARER
 
 
+class Missing(NamedTuple):
+    """Runs that have not ended: of which variant, and of what, in words."""
+
+    variant: str
+    told: str
+
+
 @dataclass(frozen=True)
 class Results:
     """All that was found on a stream.
@@ -127,13 +136,13 @@ class Results:
         task: the stream.
         entries: the strategies in the order of the paper.
         ablations: BOME with other settings, or without its barrier; their variant is a label.
-        missing: strategies of which not all runs have ended, in words.
+        missing: strategies of which not all runs have ended.
     """
 
     task: str
     entries: tuple[Entry, ...]
     ablations: tuple[Entry, ...] = ()
-    missing: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
 
     def entry(self, strategy: str, variant: str | None = None) -> Entry | None:
         """That of a strategy."""

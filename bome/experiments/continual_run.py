@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,14 @@ from bome import checkpoint
 from bome.checkpoint import write_atomic
 from bome.errors import NonFiniteError, ProblemError, StorageError
 from bome.experiments.continual_metrics import metrics
-from bome.experiments.continual_strategies import Choices, Strategy, make_strategy, semantic_slots, settings_of
+from bome.experiments.continual_strategies import (
+    Choices,
+    Strategy,
+    make_method,
+    make_strategy,
+    semantic_slots,
+    settings_of,
+)
 from bome.history import History
 from bome.loop import RunInterruptedError, signals
 from bome.registry import CTN, strategy_settings
@@ -32,6 +39,7 @@ from bome.rundir import (
     METRICS,
     SUMMARY,
     Config,
+    own_settings,
     plain,
     read_config,
     read_summary,
@@ -67,6 +75,13 @@ class Spec:
     values: Mapping[str, Any] = field(default_factory=dict)
     part: Part = "learning"
 
+    @classmethod
+    def of(cls, config: Config) -> "Spec":
+        """Of the run that a configuration is of."""
+        values = dict(config.set)
+        part = values.pop("part", "learning")
+        return cls(config.task, config.method, config.seed, values, part)
+
     def settled(self) -> tuple[Choices, dict[str, Any]]:
         """The settings of the run, and those of the bilevel method's own."""
         values = strategy_settings(self.strategy, Choices, self.values)
@@ -93,10 +108,19 @@ class Spec:
             oracle="auto",
             log_every=1,
             save_every=1,
-            settings={**asdict(choices), **own},
+            settings=self._all_settings(choices, own),
             about=(STREAMS[self.task].__doc__ or "").split("\n")[0],
             version=bome.__version__,
         )
+
+    def _all_settings(self, choices: Choices, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that the strategy has, with all defaults written out."""
+        values = {key: getattr(choices, key) for key in settings_of(self.strategy)}
+        if not self.strategy.startswith(CTN):
+            return values
+        method = own_settings(make_method(self.strategy, 1, choices, own))
+        method.pop("steps", None)  # those of the stream, which is not loaded for this
+        return {**method, **values}
 
 
 USUAL: dict[str, dict[str, Any]] = {
@@ -121,12 +145,13 @@ def usual(task: str, strategy: str) -> dict[str, Any]:
 
 def ended(spec: Spec, folder: Path) -> dict[str, Any] | None:
     """The summary of a run that has ended in a folder; None if it has not, or if another run is there."""
-    if not (folder / CONFIG).exists() or not _is_same(read_config(folder), spec.config()):
+    if not (folder / CONFIG).exists() or not is_same(read_config(folder), spec.config()):
         return None
     return read_summary(folder)
 
 
-def _is_same(found: Config, wanted: Config) -> bool:
+def is_same(found: Config, wanted: Config) -> bool:
+    """Whether two configurations are of the same run with the same settings."""
     return (found.spec, found.settings) == (wanted.spec, wanted.settings)
 
 
@@ -144,7 +169,7 @@ def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -
     """
     config = spec.config()
     if (folder / CONFIG).exists():
-        if not _is_same(read_config(folder), config):
+        if not is_same(read_config(folder), config):
             raise ProblemError(f"{folder} holds another run, or one with other settings: choose another folder")
     elif folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
         raise ProblemError(f"{folder} is not empty and not a run directory: choose another folder")
@@ -221,7 +246,7 @@ class _Run:
             "distance_to_optimum": None,
             "optimum": None,
             "certificate": None,
-            "evaluations": {"f": 0, "g": 0, "hvp": 0, **self._strategy.evaluations},
+            "evaluations": self._strategy.evaluations,
             "seconds": sum(self._seconds),
             "seconds_by_task": self._seconds,
             "tuned": self._strategy.tuned,

@@ -60,7 +60,7 @@ class Choices:
         batch: samples that come at a time.
         theta_lr: ξ_θ, step size of the base network.
         outer_lr: ξ_v, step size of the controller.
-        inner_lr: α, step size of the look-ahead; 0 for that of the base network.
+        inner_lr: α, step size of the look-ahead, with ctn+itd that of the base network; 0 for theta_lr.
         inner_steps: T of the bilevel methods; updates for each batch of er, gem and mer.
         updates: outer updates for each batch; the direction of v is divided by their number.
         eta: η of bome.
@@ -109,6 +109,8 @@ class Choices:
                 raise ProblemError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
         for name in ("theta_lr", "outer_lr", "temperature", "gamma_reptile"):
             check_rate(name, getattr(self, name))
+        if not 0 < self.semantic < 1:
+            raise ProblemError(f"semantic must be a share between 0 and 1, got {self.semantic!r}")
         for name in ("inner_lr", "clip", "strength", "margin"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ProblemError(f"{name} must be 0 or a positive number, got {getattr(self, name)!r}")
@@ -133,6 +135,9 @@ class Strategy(ABC):
     reads: ClassVar[tuple[str, ...]]
 
     def __init__(self, stream: Stream, choices: Choices, *, modulated: bool) -> None:
+        if choices.memory > stream.samples:
+            told = f"a task of {stream.name} has {stream.samples:,} training samples"
+            raise ProblemError(f"memory must not be larger: {told}, got {choices.memory:,}")
         self.stream, self.choices = stream, choices
         self.base, self.controller = stream.networks(modulated=modulated)
         self.generator = torch.Generator().manual_seed(stream.seed)
@@ -166,10 +171,12 @@ class Strategy(ABC):
         momenta = [norm.momentum for norm in norms]
         for norm in norms:
             norm.momentum = 1.0
-        with torch.no_grad():
-            self.forward(self.stream.training(*self.remembered(task + 1)))
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
+        try:
+            with torch.no_grad():
+                self.forward(self.stream.training(*self.remembered(task + 1)))
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
 
     def predict(self, samples: Labelled) -> Tensor:
         """The scores of samples of one task."""
@@ -179,7 +186,7 @@ class Strategy(ABC):
 
     @property
     def evaluations(self) -> dict[str, int]:
-        """How often losses were evaluated, by kind."""
+        """How often the losses of a bilevel problem were evaluated, by kind; nothing where there is none."""
         return {}
 
     @property
@@ -484,7 +491,7 @@ class Contextual(Strategy):
     @property
     def evaluations(self) -> dict[str, int]:
         """Those of the method."""
-        return dict(self.stepper.counts)
+        return {"f": 0, "g": 0, "hvp": 0, **self.stepper.counts}
 
     @property
     def tuned(self) -> dict[str, float]:
@@ -627,15 +634,22 @@ def make_strategy(name: str, stream: Stream, choices: Choices, own: Mapping[str,
     if name in WITHOUT_CONTROLLER:
         return WITHOUT_CONTROLLER[name](stream, choices)
     tuner = Tuner() if name.endswith(f":{AUTO}") else None
-    return Contextual(stream, choices, make_method(name, stream, choices, own or {}), tuner)
+    updates = stream.tasks * -(-stream.samples // choices.batch) * choices.updates
+    return Contextual(stream, choices, make_method(name, updates, choices, own or {}), tuner)
 
 
-def make_method(name: str, stream: Stream, choices: Choices, own: Mapping[str, Any]) -> Method:
-    """The bilevel method of a `ctn+` strategy."""
+def make_method(name: str, updates: int, choices: Choices, own: Mapping[str, Any]) -> Method:
+    """The bilevel method of a `ctn+` strategy.
+
+    Args:
+        name: of the strategy.
+        updates: outer updates in all.
+        choices: the settings.
+        own: settings of the method's own.
+    """
     kind, _, variant = name.removeprefix(CTN).partition(":")
-    batches = -(-stream.samples // choices.batch)
     settings = Settings(
-        steps=stream.tasks * batches * choices.updates,
+        steps=updates,
         inner_steps=choices.inner_steps,
         inner_lr=choices.inner_lr or choices.theta_lr,
         outer_lr=choices.outer_lr,

@@ -8,25 +8,34 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from bome.checkpoint import write_atomic
-from bome.errors import StorageError
+from bome.errors import ProblemError, StorageError
+from bome.experiments.continual import place
+from bome.experiments.continual_run import Spec, is_same
 from bome.experiments.trials import PARTS
-from bome.rundir import CONFIG, SUMMARY, read_config, read_summary
+from bome.rundir import CONFIG, DIVERGED, FINISHED, SUMMARY, Config, config_from, read_config, read_summary
 
 Line = dict[str, Any]
 """`place`, `config` and `summary` of a run."""
 
 
+class Taken(NamedTuple):
+    """How many runs of a record were taken over, and how many not, as they have settings of their own."""
+
+    ended: int
+    others: int
+
+
 @contextmanager
-def recorded(folder: Path, record: Path) -> Iterator[int]:
-    """Take over the runs of a record, and keep what has ended in it, even if the rest is stopped; how many were taken.
+def recorded(folder: Path, record: Path) -> Iterator[Taken]:
+    """Take over the runs of a record, and keep what has ended in it, even if the rest is stopped.
 
     Raises:
         StorageError: the record cannot be read or written, or is not one; that is found at the start.
     """
-    taken = take_over(record, folder) if record.exists() else 0
+    taken = take_over(record, folder) if record.exists() else Taken(0, 0)
     keep(folder, record)
     try:
         yield taken
@@ -49,24 +58,34 @@ def keep(folder: Path, record: Path) -> None:
     write_atomic(record, "".join(json.dumps(lines[name], ensure_ascii=False) + "\n" for name in sorted(lines)))
 
 
-def take_over(record: Path, folder: Path) -> int:
-    """Lay out the runs of a record in the folder of an experiment where they have not ended; how many.
+def take_over(record: Path, folder: Path) -> Taken:
+    """Lay out the runs of a record in the folder of an experiment where they have not ended.
 
-    A run that was begun there with other settings stays as it is.
+    A run that was begun there stays as it is, unless it is the very same.
 
     Raises:
         StorageError: the record cannot be read, or is not one.
     """
-    taken = 0
+    ended = others = 0
     for line in read(record):
-        run = folder / PARTS / line["place"]
-        if not (run / CONFIG).exists():
+        run, config = folder / PARTS / line["place"], config_from(line["config"], str(record))
+        begun = (run / CONFIG).exists()
+        if not _is_current(config, line["place"]) or (begun and not is_same(read_config(run), config)):
+            others += 1
+        elif not (run / SUMMARY).exists():
             write_atomic(run / CONFIG, _dump(line["config"]))
-        if (run / SUMMARY).exists() or read_config(run).settings != line["config"].get("settings"):
-            continue
-        write_atomic(run / SUMMARY, _dump(line["summary"]))
-        taken += 1
-    return taken
+            write_atomic(run / SUMMARY, _dump(line["summary"]))
+            ended += 1
+    return Taken(ended, others)
+
+
+def _is_current(config: Config, name: str) -> bool:
+    """Whether a run has the settings that it would have today, and its own place."""
+    spec = Spec.of(config)
+    try:
+        return is_same(config, spec.config()) and place(Path(), spec) == Path(PARTS, name)
+    except ProblemError:  # of a stream or strategy, or with a setting, that there is no more
+        return False
 
 
 def read(record: Path) -> list[Line]:
@@ -89,6 +108,7 @@ def _parsed(text: str, where: str) -> Line:
         line = None
     if not isinstance(line, dict) or not _is_run(line):
         raise StorageError(f"{where}: not a run of a record")
+    config_from(line["config"], where)
     return line
 
 
@@ -98,7 +118,21 @@ def _is_run(line: Line) -> bool:
     if not isinstance(name, str) or not isinstance(config, dict) or not isinstance(summary, dict):
         return False
     parts = PurePosixPath(name).parts
-    return bool(parts) and ".." not in parts and parts[0] != "/" and {"status", "observed", "matrix"} <= summary.keys()
+    return bool(parts) and ".." not in parts and parts[0] != "/" and _is_outcome(summary)
+
+
+def _is_outcome(summary: Line) -> bool:
+    """Whether a summary has all that a page is made of, in its right form."""
+    observed, matrix, seconds = (summary.get(key) for key in ("observed", "matrix", "seconds_by_task"))
+    if not isinstance(observed, dict) or not isinstance(matrix, list) or not isinstance(seconds, list):
+        return False
+    if not all(isinstance(row, list) for row in matrix) or len({len(row) for row in matrix}) > 1:
+        return False
+    numbers = (*observed.values(), *(x for row in matrix for x in row), *seconds)
+    if not all(x is None or isinstance(x, (int, float)) for x in numbers):
+        return False
+    status = summary.get("status")
+    return status == DIVERGED or (status == FINISHED and bool(matrix) and bool(matrix[0]))
 
 
 def _dump(value: dict[str, Any]) -> str:

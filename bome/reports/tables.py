@@ -76,7 +76,7 @@ def results(run: Run) -> list[tuple[str, str]]:
         ("gap q̂", number(summary.get("q"))),
         *((_called(key), number(value)) for key, value in _part(summary, "observed").items()),
         *((f"{_called(key)}, θ solved afresh", number(value)) for key, value in _part(summary, "resolved").items()),
-        ("outer steps", number(summary.get("steps"))),
+        ("batches learned" if "matrix" in summary else "outer steps", number(summary.get("steps"))),
         ("evaluations (value and gradient)", evaluations(run)),
         ("seconds in steps", number(summary.get("seconds"))),
         *((f"{key}, picked automatically", number(value)) for key, value in _part(summary, "tuned").items()),

@@ -21,16 +21,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import batch_norm
+
+from bome.errors import UnsupportedError
 
 
 class BatchNorm(nn.BatchNorm2d):
-    """As `torch.nn.BatchNorm2d`, with a fast second derivative."""
+    """As `torch.nn.BatchNorm2d` with scales, shifts and running statistics; differentiable twice, not more often."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalised by the statistics of the batch in training, and by the running ones otherwise."""
-        if not self.training:
+        self._check_input_dim(x)
+        if not self.training or x.numel() == x.shape[1]:  # of one entry PyTorch says that it has no statistics
             return super().forward(x)
         assert self.num_batches_tracked is not None  # noqa: S101 - running statistics are always kept here
         self.num_batches_tracked.add_(1)
@@ -71,8 +76,11 @@ class _Gradient(Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise UnsupportedError(
+                "this batch normalisation can be differentiated twice only: use torch.nn.BatchNorm2d"
+            )
         u, x, gamma, mean, s = ctx.saved_tensors
         n, one = x.numel() // x.shape[1], torch.ones_like(gamma)
         p, u_x, _ = _gradient(u, x, one, mean, s)

@@ -25,7 +25,7 @@ from bome.experiments.continual import carry_out, choose, collected, one_part, p
 from bome.experiments.continual_claims import CONSTANT, PAPER, claims, notes, rows_of
 from bome.experiments.continual_figures import sections, varied
 from bome.experiments.continual_protocol import ABLATIONS, PROTOCOLS, Candidate, Protocol
-from bome.experiments.continual_results import Entry, Results, Runs
+from bome.experiments.continual_results import Entry, Missing, Results, Runs
 from bome.experiments.continual_run import Spec, carry_out_part, ended
 from bome.experiments.continual_strategies import Strategy, make_strategy
 from bome.loop import RunInterruptedError
@@ -209,7 +209,9 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
         (["--method", "er", "--set", "c_ln=1"], "unknown setting 'c_ln'"),
         (["--method", "er", "--set", "theta_lr=fast"], "theta_lr must be a number"),
         (["--method", "er", "--set", "batch=1"], "batch must be at least 2"),
-        (["--method", "ctn+bome", "--set", "semantic=0"], "leaves one of the two memories empty"),
+        (["--method", "ctn+bome", "--set", "semantic=0.01"], "leaves one of the two memories empty"),
+        (["--method", "ctn+bome", "--set", "semantic=nan"], "semantic must be a share between 0 and 1"),
+        (["--method", "er", "--set", "memory=1000000000000"], "memory must not be larger: a task of continual-digits"),
         (["--method", "er", "--set", "part=test"], "part must be one of learning, tuning"),
         (["--method", "er", "--set", "replay_from=seen"], "er has no setting 'replay_from'; it has batch, theta_lr"),
         (["--method", "ctn+pbgd", "--set", "eta=1"], "ctn+pbgd has no setting 'eta'"),
@@ -336,7 +338,19 @@ def test_a_stream_of_which_no_run_has_ended_is_told(tmp_path: Path, monkeypatch:
     assert {row.task for row in findings.rows} == {DIGITS}
 
 
-SUMMARY = {"status": "", "observed": {}, "matrix": []}
+SUMMARY = {"status": "finished", "observed": {}, "matrix": [[1.0]], "seconds_by_task": [1.0]}
+
+WRONG: tuple[dict[str, Any], ...] = (
+    {"status": ""},
+    {"observed": 5},
+    {"observed": {"acc": "x"}},
+    {"matrix": []},
+    {"matrix": "x"},
+    {"matrix": [[1.0], [1.0, 2.0]]},
+    {"matrix": [["x"]]},
+    {"seconds_by_task": None},
+)
+"""Parts that spoil a summary."""
 
 
 @pytest.mark.parametrize(
@@ -350,6 +364,7 @@ SUMMARY = {"status": "", "observed": {}, "matrix": []}
         json.dumps({"place": "", "config": {}, "summary": SUMMARY}),
         json.dumps({"place": "a", "config": 1, "summary": SUMMARY}),
         json.dumps({"place": "a", "config": {}, "summary": {"status": ""}}),
+        *(json.dumps({"place": "a", "config": {}, "summary": {**SUMMARY, **wrong}}) for wrong in WRONG),
     ],
 )
 def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,6 +373,43 @@ def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.C
     assert recording(path, tmp_path / "new") == 4
     assert f"{path}:1: not a run of a record" in capsys.readouterr().err.replace("\n", "")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_damaged_configuration_in_a_record_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(json.dumps({"place": "a", "config": {}, "summary": SUMMARY}) + "\n")
+    assert recording(path, tmp_path / "new") == 4
+    assert f"{path}:1 is damaged" in capsys.readouterr().err.replace("\n", "")
+    assert not list((tmp_path / "new").rglob("config.json"))
+
+
+def test_runs_of_a_record_with_other_settings_than_todays_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = Spec(DIGITS, "er", 0)
+    carry_out_part(spec, place(tmp_path / "old", spec))
+    path = tmp_path / "runs.jsonl"
+    record.keep(tmp_path / "old", path)
+    line = json.loads(path.read_text())
+    elsewhere = {**line, "place": f"{DIGITS}/gem-seed0"}
+    changed = {**line, "config": {**line["config"], "settings": {**line["config"]["settings"], "memory": 40}}}
+    gone = {**line, "config": {**line["config"], "method": "none"}}
+    for wrong in (elsewhere, changed, gone):
+        path.write_text(json.dumps(wrong) + "\n")
+        assert record.take_over(path, tmp_path / "new") == (0, 1)
+        assert not (tmp_path / "new").exists()
+    path.write_text(json.dumps(line) + "\n")
+    assert record.take_over(path, tmp_path / "new") == (1, 0)
+
+
+def test_a_run_has_all_settings_of_its_strategy_and_no_others() -> None:
+    er, bvfsm = (Spec(DIGITS, name, 0).config().settings for name in ("er", "ctn+bvfsm"))
+    assert set(er) == {"batch", "theta_lr", "inner_steps", "memory", "replay"}
+    assert {"c_z", "c_ln", "updates"} <= bvfsm.keys()
+    assert not {"eta", "margin", "epochs", "steps"} & bvfsm.keys()
+    assert Spec(DIGITS, "ctn+bome:preconditioned", 0).config().settings["geometry"] == "steps"
 
 
 def test_an_interrupted_experiment_keeps_what_has_ended(
@@ -393,7 +445,7 @@ def test_a_record_loses_nothing_to_a_folder_where_runs_were_begun(
     write_config(place(second, other), replace(other, values={"theta_lr": 0.5}).config())  # begun with other settings
     record.keep(second, path)
     assert path.read_text() == before.rstrip("\n") + "\n"
-    assert record.take_over(path, second) == 1
+    assert record.take_over(path, second) == (1, 1)
     assert ended(spec, place(second, spec)) == ended(spec, place(first, spec))
     assert ended(other, place(second, other)) is None
 
@@ -452,12 +504,19 @@ def test_claims_are_decided_by_the_numbers() -> None:
     assert bad["ACC of the network with BOME"] is False
     assert bad["BOME in place of the published optimiser improves ACC by 1.5 points"] is False
     assert bad["Learning all tasks at once is an upper bound"] is False
-    assert verdicts(results([81.0], [75.0]))["ctn+itd: ACC within 2 points of the paper"] is False
+    assert verdicts(results([81.0, 81.0], [75.0, 75.0]))["ctn+itd: ACC within 2 points of the paper"] is False
+
+
+def test_one_seed_decides_nothing() -> None:
+    single = verdicts(results([81.0], [75.0]))
+    assert single["ctn+itd: ACC within 2 points of the paper"] is None
+    assert single["Learning all tasks at once is an upper bound"] is None
+    assert single["BOME in place of the published optimiser improves ACC by 1.5 points"] is None
 
 
 def test_a_row_near_to_the_papers_has_its_settings_as_a_title_and_makes_no_claim() -> None:
     found = results([81.0, 80.6], [78.6, 78.4])
-    chosen = Entry("ctn+penalty", "selected", {"lam": 1.0}, Runs([summary_of(81.0)]), (80.0, 81.0))
+    chosen = Entry("ctn+penalty", "selected", {"lam": 1.0}, Runs([summary_of(81.0)] * 2), (80.0, 81.0))
     near = Entry("ctn+penalty", "nearer", {"lam": 0.01}, Runs([summary_of(66.0)]))
     decided = verdicts(replace(found, entries=(*found.entries, chosen, near)))
     assert decided["ctn+penalty, tuned: ACC within 2 points of the paper"] is False
@@ -469,7 +528,11 @@ def test_a_row_near_to_the_papers_has_its_settings_as_a_title_and_makes_no_claim
 def test_what_is_about_missing_runs_is_not_decided() -> None:
     found = results([81.0, 80.6], [78.6, 78.4])
     offline, itd, bome = found.entries
-    partly = verdicts(replace(found, entries=(offline, replace(itd, seeds=5), bome), missing=("ctn+itd: 2 of 5",)))
+    partly = verdicts(
+        replace(
+            found, entries=(offline, replace(itd, seeds=5), bome), missing=(Missing("published", "ctn+itd: 2 of 5"),)
+        )
+    )
     assert partly["BOME in place of the published optimiser improves ACC by 1.5 points"] is None
     assert partly["ctn+itd: ACC within 2 points of the paper"] is None
     assert partly["ACC of the network with BOME"] is True
@@ -486,16 +549,19 @@ def test_comparisons_are_made_on_common_seeds_and_say_so() -> None:
 
 
 def test_tuned_bome_is_compared_with_the_best_of_the_others() -> None:
+    """Runs that are missing leave that open only if they are tuned."""
     found = results([81.0], [78.0])
     tuned = [
-        Entry(name, "selected", {}, Runs([summary_of(acc)]), (1.0,) * tried)
+        Entry(name, "selected", {}, Runs([summary_of(acc), summary_of(acc + 1)]), (1.0,) * tried)
         for name, acc, tried in (("offline", 90.0, 1), ("er", 70.0, 1), ("mer", 82.0, 3), ("ctn+bome", 81.5, 2))
     ]
     text = "With settings chosen on the tuning tasks BOME is ahead of all others"
-    claim = next(c for c in claims(replace(found, entries=(*found.entries, *tuned))) if c.text == text)
-    told = "ctn+bome, tuned less mer, tuned: -0.50 points on 1 common seed; chosen from 2 and 3 settings"
-    assert claim.found == told
-    assert claim.holds is False
+    told = "ctn+bome, tuned less mer, tuned: -0.50 ± 0.00 points on 2 common seeds; chosen from 2 and 3 settings"
+    for missing, holds in (((), False), (("ablation",), False), (("selected",), None)):
+        short = tuple(Missing(variant, "") for variant in missing)
+        every = replace(found, entries=(*found.entries, *tuned), missing=short)
+        claim = next(c for c in claims(every) if c.text == text)
+        assert (claim.found, claim.holds) == (told, holds)
 
 
 def test_settings_at_an_end_of_their_grid_are_named() -> None:
@@ -526,7 +592,10 @@ def test_settings_near_to_the_papers_rows_are_tried_on_the_stream_they_were_foun
 
 def test_both_replays_are_compared_and_what_is_beyond_the_paper_is_not_chosen_by_test_images() -> None:
     found = results([81.0, 80.6], [80.0, 79.6])
-    seen = [Entry(e.strategy, "seen", {"replay_from": "seen"}, e.runs) for e in results([82.0], [80.0]).entries[1:]]
+    seen = [
+        Entry(e.strategy, "seen", {"replay_from": "seen"}, e.runs)
+        for e in results([82.0, 82.0], [80.0, 80.2]).entries[1:]
+    ]
     tuned = Entry("ctn+bome", "selected", {"eta": 4.0}, Runs([summary_of(81.4)]), (80.0, 81.0))
     decided = verdicts(replace(found, entries=(*found.entries, *seen, tuned)))
     assert decided["BOME in place of the published optimiser improves ACC by 1.5 points"] is False
@@ -583,7 +652,7 @@ def test_settings_are_chosen_again_if_the_grid_changes(tmp_path: Path, monkeypat
     candidate = SMALL.candidates[0]
     assert choose(SMALL, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
     more = replace(candidate, grid=(*candidate.grid, {"theta_lr": 0.1}))
-    assert collected(replace(SMALL, candidates=(more,)), tmp_path).missing[0] == "offline (selected): 0 of 1"
+    assert collected(replace(SMALL, candidates=(more,)), tmp_path).missing[0].told == "offline (selected): 0 of 1"
     assert len(choose(SMALL, more, tmp_path, silent, 1).tried) == 3
     monkeypatch.setattr("bome.experiments.continual_run._Run", None)
     assert choose(SMALL, candidate, tmp_path, silent, 1).values == {"theta_lr": 0.3}
