@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,15 @@ def test_only_a_run_that_has_begun_is_said_to_be_resumable(
         raise KeyboardInterrupt
     told = capsys.readouterr().err.replace("\n", "")
     assert told == (f"continue with: bome resume '{folder}'" if begun else "")
+
+
+def test_a_damaged_summary_is_told(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "x"
+    shutil.copytree(whole, folder)
+    (folder / "summary.json").write_text('{"a": 1}')
+    for verb in ("resume", "report"):
+        assert execute([verb, str(folder)]) == 4
+        assert "summary.json is damaged" in capsys.readouterr().err.replace("\n", "")
 
 
 def test_a_finished_run_says_so(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
