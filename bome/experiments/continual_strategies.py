@@ -51,6 +51,9 @@ from bome.tuner import Tuner
 CHUNK = 2_000
 """Test images judged at a time."""
 
+MOST = 1_000_000
+"""Samples that may be kept of each task: more than any task has."""
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -109,6 +112,8 @@ class Choices:
                 raise ProblemError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
         for name in ("theta_lr", "outer_lr", "temperature", "gamma_reptile"):
             check_rate(name, getattr(self, name))
+        if self.memory > MOST:
+            raise ProblemError(f"memory must be at most {MOST:,}, got {self.memory:,}")
         if not 0 < self.semantic < 1:
             raise ProblemError(f"semantic must be a share between 0 and 1, got {self.semantic!r}")
         for name in ("inner_lr", "clip", "strength", "margin"):
@@ -135,9 +140,6 @@ class Strategy(ABC):
     reads: ClassVar[tuple[str, ...]]
 
     def __init__(self, stream: Stream, choices: Choices, *, modulated: bool) -> None:
-        if choices.memory > stream.samples:
-            told = f"a task of {stream.name} has {stream.samples:,} training samples"
-            raise ProblemError(f"memory must not be larger: {told}, got {choices.memory:,}")
         self.stream, self.choices = stream, choices
         self.base, self.controller = stream.networks(modulated=modulated)
         self.generator = torch.Generator().manual_seed(stream.seed)

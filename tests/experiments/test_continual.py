@@ -211,7 +211,7 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
         (["--method", "er", "--set", "batch=1"], "batch must be at least 2"),
         (["--method", "ctn+bome", "--set", "semantic=0.01"], "leaves one of the two memories empty"),
         (["--method", "ctn+bome", "--set", "semantic=nan"], "semantic must be a share between 0 and 1"),
-        (["--method", "er", "--set", "memory=1000000000000"], "memory must not be larger: a task of continual-digits"),
+        (["--method", "er", "--set", "memory=1000000000000"], "memory must be at most 1,000,000"),
         (["--method", "er", "--set", "part=test"], "part must be one of learning, tuning"),
         (["--method", "er", "--set", "replay_from=seen"], "er has no setting 'replay_from'; it has batch, theta_lr"),
         (["--method", "ctn+pbgd", "--set", "eta=1"], "ctn+pbgd has no setting 'eta'"),
