@@ -3,7 +3,7 @@
 import difflib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
@@ -139,23 +139,31 @@ def strategy_variants(name: str) -> list[str]:
     return variants(name.removeprefix(CTN)) if name.startswith(CTN) else []
 
 
-def strategy_settings(strategy: str, choices: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a strategy given as text as the values that their types want.
-
-    Args:
-        strategy: its name, or `name:variant`.
-        choices: the dataclass of the settings that all strategies share.
-        given: settings by name: those of `choices`, and of a `ctn+` strategy those of its method's own.
-    """
+def check_strategy(strategy: str) -> None:
+    """Refuse the name of a strategy, or of a variant, that there is not."""
     name, _, variant = strategy.partition(":")
     _known("strategy", name, STRATEGIES)
     if variant:
         _known(f"variant of {name}", variant, strategy_variants(name))
-    known = _types(choices)
+
+
+def strategy_settings(strategy: str, choices: type, names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a strategy given as text as the values that their types want.
+
+    Args:
+        strategy: its name, or `name:variant`.
+        choices: the dataclass of the settings of all strategies.
+        names: those of them that this strategy has.
+        given: settings by name: some of `names`, and of a `ctn+` strategy those of its method's own.
+    """
+    shared, name = _types(choices), strategy.partition(":")[0]
+    known = {key: shared[key] for key in names}
     if name.startswith(CTN):
         own = _types(METHODS[name.removeprefix(CTN)])
-        known = {**{key: kind for key, kind in own.items() if key not in ("inner", "steps")}, **known}
+        known |= {key: kind for key, kind in own.items() if key not in ("inner", "steps", *shared)}
     for key in given:
+        if key in shared and key not in known:
+            raise ProblemError(f"{strategy} has no setting {key!r}; it has {', '.join(known)}")
         _known("setting", key, known)
     return {key: _parse(key, value, known[key]) for key, value in given.items()}
 

@@ -30,7 +30,7 @@ from bome.experiments.continual_strategies import (
 )
 from bome.history import History
 from bome.loop import RunInterruptedError, signals
-from bome.registry import CTN, strategy_settings
+from bome.registry import CTN, check_strategy, strategy_settings
 from bome.rundir import (
     CHECKPOINTS,
     CONFIG,
@@ -84,13 +84,8 @@ class Spec:
 
     def settled(self) -> tuple[Choices, dict[str, Any]]:
         """The settings of the run, and those of the bilevel method's own."""
-        values = strategy_settings(self.strategy, Choices, self.values)
+        given = {**usual(self.task, self.strategy), **self._given()}
         names = {each.name for each in fields(Choices)}
-        known = settings_of(self.strategy)
-        for key in values:
-            if key in names and key not in known:
-                raise ProblemError(f"{self.strategy} has no setting {key!r}; it has {', '.join(known)}")
-        given = {**usual(self.task, self.strategy), **values}
         choices = Choices(**{key: value for key, value in given.items() if key in names})
         if self.strategy.startswith(CTN):
             semantic_slots(choices)  # refuses what would leave a memory empty, before anything is written
@@ -99,11 +94,10 @@ class Spec:
     def config(self) -> Config:
         """As `config.json` has it."""
         choices, own = self.settled()
-        values = dict(strategy_settings(self.strategy, Choices, self.values))
         return Config(
             task=self.task,
             method=self.strategy,
-            set={**values, **({"part": self.part} if self.part != "learning" else {})},
+            set={**self._given(), **({"part": self.part} if self.part != "learning" else {})},
             seed=self.seed,
             oracle="auto",
             log_every=1,
@@ -112,6 +106,11 @@ class Spec:
             about=(STREAMS[self.task].__doc__ or "").split("\n")[0],
             version=bome.__version__,
         )
+
+    def _given(self) -> dict[str, Any]:
+        """The settings that differ from the usual ones, checked, with the types that they should have."""
+        check_strategy(self.strategy)
+        return strategy_settings(self.strategy, Choices, settings_of(self.strategy), self.values)
 
     def _all_settings(self, choices: Choices, own: Mapping[str, Any]) -> dict[str, Any]:
         """Those that the strategy has, with all defaults written out."""

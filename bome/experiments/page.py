@@ -9,6 +9,7 @@ report.html      everything on one page, made from these files alone
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -149,7 +150,8 @@ def write_docs(folder: Path, docs: Path) -> Path:
     for section in findings.sections:
         for drawing in section.figures:
             write_atomic(docs / name / f"{drawing.name}.svg", drawing.svg)
-    write_atomic(docs / f"{name}.md", _markdown(name, preset, findings))
+    made_by = f"{command(name, preset)} --docs {shlex.quote(docs.as_posix())}"
+    write_atomic(docs / f"{name}.md", _markdown(name, made_by, findings))
     return docs / f"{name}.md"
 
 
@@ -160,9 +162,9 @@ def counts(claims: Sequence[Claim]) -> list[tuple[str, str]]:
     return [(f"{n} {word}", colour) for n, word, colour in numbers if n]
 
 
-def _markdown(name: str, preset: str, findings: Findings) -> str:
+def _markdown(name: str, made_by: str, findings: Findings) -> str:
     lines = [f"# {findings.title}", "", findings.about, ""]
-    lines += [f"Made by `{command(name, preset)} --docs docs/results`; do not edit by hand. "]
+    lines += [f"Made by `{made_by}`; do not edit by hand. "]
     lines += [f"All numbers: [{name}.json]({name}.json).", "", f"## {heading(name)}", ""]
     lines += [", ".join(text for text, _ in counts(findings.claims)) + ".", ""]
     judged = [(c.text, c.place, c.variant, c.found, f"**{WORDS[c.holds][0]}**") for c in findings.claims]

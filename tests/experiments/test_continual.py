@@ -213,6 +213,7 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
         (["--method", "ctn+bome", "--set", "semantic=nan"], "semantic must be a share between 0 and 1"),
         (["--method", "er", "--set", "memory=1000000000000"], "memory must be at most 1,000,000"),
         (["--method", "er", "--set", "part=test"], "part must be one of learning, tuning"),
+        (["--method", "er", "--set", "margn=1"], "unknown setting 'margn'; known: batch, theta_lr"),  # margin is gem's
         (["--method", "er", "--set", "replay_from=seen"], "er has no setting 'replay_from'; it has batch, theta_lr"),
         (["--method", "ctn+pbgd", "--set", "eta=1"], "ctn+pbgd has no setting 'eta'"),
         (["--method", "ctn+bome", "--set", "clip=-1"], "clip must be 0 or a positive number"),
@@ -317,6 +318,7 @@ def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
     assert {row["method"] for row in rows} == {"ctn+itd"}
     told = (tmp_path / "docs" / "continual.md").read_text()
     assert "made before all runs had ended" in told
+    assert f"Made by `bome reproduce continual --preset smoke --docs {tmp_path / 'docs'}`" in told
     assert (
         "ended so far: offline (selected): 0 of 1; ctn+bome (published): 0 of 2; other settings of BOME: 0 of 1" in told
     )
