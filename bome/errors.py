@@ -1,12 +1,23 @@
 """The errors of `bome`: each names the place and the remedy in one line."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 
 class BilevelError(Exception):
     """Base of all errors raised on purpose; `exit_code` is what the command line returns for it."""
 
     exit_code = 2
+
+    def __reduce__(self) -> tuple[Callable[..., "BilevelError"], tuple[Any, ...]]:
+        """As a worker process sends it: with its message and attributes, whatever its constructor takes."""
+        return _received, (type(self), self.args, self.__dict__)
+
+
+def _received(kind: type[BilevelError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> BilevelError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class ProblemError(BilevelError, ValueError):

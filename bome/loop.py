@@ -354,7 +354,10 @@ def _open(record: Record | None, session: _Session) -> History:
 
 @contextmanager
 def signals(wanted: bool = True) -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM for the end of the current step; a second one has its usual effect at once."""
+    """Collect SIGINT and SIGTERM for the end of the current step; a second one of a kind has its usual effect at once.
+
+    Of a kind: Ctrl-C reaches all processes of a terminal, and then the main one may send SIGTERM to the others.
+    """
     asked: list[int] = []
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield asked
@@ -363,8 +366,7 @@ def signals(wanted: bool = True) -> Iterator[list[int]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         asked.append(number)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
         signal.signal(number, note)

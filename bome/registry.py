@@ -216,6 +216,6 @@ def _parse(key: str, value: Any, kind: Any) -> Any:
         if kind is int and float(value) != int(float(value)):
             raise ValueError
         return int(float(value)) if kind is int else kind(value)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         wanted = {int: "a whole number", float: "a number"}.get(kind, "text")
         raise ProblemError(f"{key} must be {wanted}, got {value!r}") from None

@@ -1,5 +1,6 @@
 """Runs: resumed at every step bit for bit, interrupted by signals, and flat in memory."""
 
+import copy
 import gc
 import os
 import signal
@@ -22,7 +23,7 @@ from bome import PerSample, Problem, Stepper
 from bome import checkpoint as checkpoints
 from bome.checkpoint import CheckpointWarning
 from bome.data.streams import Constant, Data, Loader, Minibatches
-from bome.errors import NonFiniteError, ProblemError, StorageError
+from bome.errors import NonFiniteError, ProblemError, RankError, StorageError
 from bome.loop import Record, Result, RunInterruptedError, run
 from bome.methods import BOME
 from bome.stopping import MaxSteps, Progress
@@ -315,6 +316,33 @@ def test_a_second_signal_acts_at_once(tmp_path: Path) -> None:
             assert signal.getsignal(signal.SIGINT) is ordinary
     finally:
         signal.signal(signal.SIGINT, inherited)
+
+
+def test_ctrl_c_before_another_signal_still_saves_the_step(tmp_path: Path) -> None:
+    """As in a worker, which leaves Ctrl-C to the main process, and is then told by that to end."""
+
+    def kill(progress: Progress) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+
+    inherited = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(RunInterruptedError):
+            toy_with_momentum().run(Record(tmp_path), STEPS, kill)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, inherited)
+    saved = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert saved is not None
+    assert saved.step == 1
+
+
+def test_errors_cross_to_another_process_whole() -> None:
+    errors = (RunInterruptedError(signal.SIGTERM, 3), NonFiniteError(2, "f", "try less"), RankError(1, [0]))
+    for error in (*errors, ProblemError("a"), StorageError("b")):
+        error.add_note("and more")
+        there = copy.copy(error)  # by what pickle uses
+        assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
 
 
 def test_handlers_are_put_back_after_an_error_too(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`bome reproduce`: the experiments of the paper."""
 
 import json
-import shlex
 from contextlib import ExitStack
 from dataclasses import asdict
 from enum import StrEnum
@@ -62,7 +61,8 @@ def reproduce(
     for name in names:
         folder = _folder(out, name, preset, several=experiment == ALL)
         page.prepare(folder, name, preset.value)
-        findings = _carry_out(name, preset, folder, record, quiet=quiet)
+        with told_how_to_continue(page.command(experiment, preset.value, out=out, docs=docs, record=record)):
+            findings = _carry_out(name, preset, folder, record, quiet=quiet)
         written = page.write(folder, findings)
         if docs is not None:
             page.write_docs(folder, docs)
@@ -83,15 +83,13 @@ def _carry_out(name: str, preset: PresetChoice, folder: Path, record: Path | Non
     from bome.experiments.catalogue import EXPERIMENTS
     from bome.experiments.record import recorded
 
-    again = f"bome reproduce {name} --preset {preset.value} --out {shlex.quote(str(folder))}"
-    again += f" --record {shlex.quote(str(record))}" if record is not None else ""
     with ExitStack() as stack:
         if record is not None:
             taken = stack.enter_context(recorded(folder, record))
             if not quiet:
                 others = f"; {taken.others} with other settings than today's left alone" if taken.others else ""
+                others += f"; {taken.barred} left alone where {folder} holds another run" if taken.barred else ""
                 note(f"{record}: {taken.ended} finished runs taken over{others}")
-        stack.enter_context(told_how_to_continue(again))
         report = stack.enter_context(stage_bar(name, quiet=quiet))
         return EXPERIMENTS[name].carry_out(preset.value, folder, report)
 

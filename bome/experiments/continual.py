@@ -62,14 +62,15 @@ class Continual:
 
     def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
         """Run it; what is finished in `folder` is read, and what is under way there is continued."""
-        workers = default_workers() if preset == "paper" else 1
+        workers = 1 if preset == "smoke" else default_workers()
         return self._findings(preset, [carry_out(protocol, folder, report, workers) for protocol in PROTOCOLS[preset]])
 
     def so_far(self, preset: Preset, folder: Path) -> Findings:
         """What the finished runs in `folder` tell; nothing is run."""
         found = [collected(protocol, folder) for protocol in PROTOCOLS[preset]]
         if not any(results.entries for results in found):
-            raise ProblemError(f"no run in {folder} has ended yet: go on with '{command(self.name, preset)}'")
+            again = command(self.name, preset, out=folder)
+            raise ProblemError(f"no run in {folder} has ended with today's settings: go on with '{again}'")
         return self._findings(preset, found)
 
     def _findings(self, preset: Preset, found: Sequence[Results]) -> Findings:

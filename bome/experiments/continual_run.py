@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -74,6 +74,10 @@ class Spec:
     seed: int
     values: Mapping[str, Any] = field(default_factory=dict)
     part: Part = "learning"
+
+    def __post_init__(self) -> None:
+        if self.part not in get_args(Part):
+            raise ProblemError(f"part must be one of {', '.join(get_args(Part))}, got {self.part!r}")
 
     @classmethod
     def of(cls, config: Config) -> "Spec":
@@ -169,9 +173,11 @@ def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -
     config = spec.config()
     if (folder / CONFIG).exists():
         if not is_same(read_config(folder), config):
-            raise ProblemError(f"{folder} holds another run, or one with other settings: choose another folder")
+            raise ProblemError(
+                f"{folder} holds another run, or one with other settings: choose another --out, or remove it"
+            )
     elif folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
-        raise ProblemError(f"{folder} is not empty and not a run directory: choose another folder")
+        raise ProblemError(f"{folder} is not empty and not a run directory: choose another --out")
     if (summary := read_summary(folder)) is not None:
         return summary
     run = _Run(spec, folder, progress)  # before anything is written: its data may be missing

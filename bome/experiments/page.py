@@ -34,10 +34,11 @@ WORDS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("cannot 
 COLUMNS = ("task", "method", "variant", "metric", "mean", "se", "seeds")
 
 
-def command(name: str, preset: str) -> str:
-    """The command that repeats an experiment, or a benchmark, whose name begins with `BENCH`."""
+def command(name: str, preset: str, **options: Path | None) -> str:
+    """The command that repeats an experiment, or a benchmark, whose name begins with `BENCH`; with given options."""
     verb = f"bench {name.removeprefix(BENCH)}" if name.startswith(BENCH) else f"reproduce {name}"
-    return f"bome {verb} --preset {preset}"
+    given = [f"--{option} {shlex.quote(str(path))}" for option, path in options.items() if path is not None]
+    return " ".join([f"bome {verb} --preset {preset}", *given])
 
 
 def heading(name: str) -> str:
@@ -88,9 +89,7 @@ def read(folder: Path) -> Findings:
     """The outcome of an experiment as its files tell it."""
     if not (folder / FINDINGS).exists():
         name, preset = read_experiment(folder)
-        raise ProblemError(
-            f"{folder} holds an unfinished experiment: go on with '{command(name, preset)} --out {folder}'"
-        )
+        raise ProblemError(f"{folder} holds an unfinished experiment: go on with '{command(name, preset, out=folder)}'")
     found, rows = _load(folder / FINDINGS), _load(folder / RESULTS)
     try:
         return Findings(
@@ -150,8 +149,7 @@ def write_docs(folder: Path, docs: Path) -> Path:
     for section in findings.sections:
         for drawing in section.figures:
             write_atomic(docs / name / f"{drawing.name}.svg", drawing.svg)
-    made_by = f"{command(name, preset)} --docs {shlex.quote(docs.as_posix())}"
-    write_atomic(docs / f"{name}.md", _markdown(name, made_by, findings))
+    write_atomic(docs / f"{name}.md", _markdown(name, command(name, preset, docs=docs), findings))
     return docs / f"{name}.md"
 
 

@@ -7,6 +7,7 @@ A line has the place of the run in the folder of its experiment, and what its di
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -22,10 +23,17 @@ Line = dict[str, Any]
 
 
 class Taken(NamedTuple):
-    """How many runs of a record were taken over, and how many not, as they have settings of their own."""
+    """How many runs of a record were taken over, and how many not.
+
+    Attributes:
+        ended: taken over.
+        others: with other settings than they would have today.
+        barred: in whose place the folder holds another run.
+    """
 
     ended: int
     others: int
+    barred: int
 
 
 @contextmanager
@@ -35,7 +43,7 @@ def recorded(folder: Path, record: Path) -> Iterator[Taken]:
     Raises:
         StorageError: the record cannot be read or written, or is not one; that is found at the start.
     """
-    taken = take_over(record, folder) if record.exists() else Taken(0, 0)
+    taken = take_over(record, folder) if record.exists() else Taken(0, 0, 0)
     keep(folder, record)
     try:
         yield taken
@@ -44,17 +52,17 @@ def recorded(folder: Path, record: Path) -> Iterator[Taken]:
 
 
 def keep(folder: Path, record: Path) -> None:
-    """Write all finished runs of an experiment into a record; what it has of others stays.
+    """Write all finished runs of an experiment with today's settings into a record; what it has of others stays.
 
     Raises:
-        StorageError: the record cannot be read or written, or is not one.
+        StorageError: the record cannot be read or written, or is not one; or a run of the folder is damaged.
     """
     lines = {line["place"]: line for line in read(record)} if record.exists() else {}
     for path in (folder / PARTS).rglob(SUMMARY):
         run = path.parent
-        config = json.loads((run / CONFIG).read_text(encoding="utf-8"))
-        name = run.relative_to(folder / PARTS).as_posix()
-        lines[name] = {"place": name, "config": config, "summary": read_summary(run)}
+        config, name = read_config(run), run.relative_to(folder / PARTS).as_posix()
+        if _is_current(config, name):
+            lines[name] = {"place": name, "config": asdict(config), "summary": read_summary(run)}
     write_atomic(record, "".join(json.dumps(lines[name], ensure_ascii=False) + "\n" for name in sorted(lines)))
 
 
@@ -66,23 +74,24 @@ def take_over(record: Path, folder: Path) -> Taken:
     Raises:
         StorageError: the record cannot be read, or is not one.
     """
-    ended = others = 0
+    ended = others = barred = 0
     for line in read(record):
         run, config = folder / PARTS / line["place"], config_from(line["config"], str(record))
-        begun = (run / CONFIG).exists()
-        if not _is_current(config, line["place"]) or (begun and not is_same(read_config(run), config)):
+        if not _is_current(config, line["place"]):
             others += 1
+        elif (run / CONFIG).exists() and not is_same(read_config(run), config):
+            barred += 1
         elif not (run / SUMMARY).exists():
             write_atomic(run / CONFIG, _dump(line["config"]))
             write_atomic(run / SUMMARY, _dump(line["summary"]))
             ended += 1
-    return Taken(ended, others)
+    return Taken(ended, others, barred)
 
 
 def _is_current(config: Config, name: str) -> bool:
     """Whether a run has the settings that it would have today, and its own place."""
-    spec = Spec.of(config)
     try:
+        spec = Spec.of(config)
         return is_same(config, spec.config()) and place(Path(), spec) == Path(PARTS, name)
     except ProblemError:  # of a stream or strategy, or with a setting, that there is no more
         return False
@@ -132,6 +141,8 @@ def _is_outcome(summary: Line) -> bool:
     if not all(x is None or isinstance(x, (int, float)) for x in numbers):
         return False
     status = summary.get("status")
+    if not isinstance(summary.get("reason"), str):
+        return False
     return status == DIVERGED or (status == FINISHED and bool(matrix) and bool(matrix[0]))
 
 

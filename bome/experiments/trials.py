@@ -23,7 +23,7 @@ from bome._typing import Loss
 from bome.checkpoint import write_atomic
 from bome.errors import NonFiniteError
 from bome.inner import GradientDescent
-from bome.loop import run
+from bome.loop import RunInterruptedError, run
 from bome.methods import Batched, Compiled, Method
 from bome.oracles.base import Needs
 from bome.problem import Problem, either
@@ -318,7 +318,7 @@ def each(work: Callable[[Part], Found], parts: Sequence[Part], workers: int) -> 
     context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
     with ProcessPoolExecutor(min(workers, len(parts)), context, _quiet) as pool:
         try:
-            under_way = {pool.submit(work, part): part for part in parts}
+            under_way = {pool.submit(_heeded, work, part): part for part in parts}
             for task in as_completed(under_way):
                 yield under_way[task], task.result()
         except BaseException:  # an interruption does not wait for the parts that are under way
@@ -331,6 +331,16 @@ def each(work: Callable[[Part], Found], parts: Sequence[Part], workers: int) -> 
 def _quiet() -> None:
     """In a worker: leave it to the main process to react to Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _heeded(work: Callable[[Part], Found], part: Part) -> Found:
+    """In a worker: the work on a part; where it was told to stop, and has saved its state, no other part is begun."""
+    try:
+        return work(part)
+    except RunInterruptedError:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+        raise
 
 
 def default_workers() -> int:

@@ -340,10 +340,11 @@ def test_a_stream_of_which_no_run_has_ended_is_told(tmp_path: Path, monkeypatch:
     assert {row.task for row in findings.rows} == {DIGITS}
 
 
-SUMMARY = {"status": "finished", "observed": {}, "matrix": [[1.0]], "seconds_by_task": [1.0]}
+SUMMARY = {"status": "finished", "reason": "", "observed": {}, "matrix": [[1.0]], "seconds_by_task": [1.0]}
 
 WRONG: tuple[dict[str, Any], ...] = (
     {"status": ""},
+    {"status": "diverged", "reason": None},
     {"observed": 5},
     {"observed": {"acc": "x"}},
     {"matrix": []},
@@ -398,12 +399,14 @@ def test_runs_of_a_record_with_other_settings_than_todays_are_made_again(
     elsewhere = {**line, "place": f"{DIGITS}/gem-seed0"}
     changed = {**line, "config": {**line["config"], "settings": {**line["config"]["settings"], "memory": 40}}}
     gone = {**line, "config": {**line["config"], "method": "none"}}
-    for wrong in (elsewhere, changed, gone):
+    sets: tuple[dict[str, Any], ...] = ({"theta_lr": None}, {"part": []})
+    odd = [{**line, "config": {**line["config"], "set": given}} for given in sets]
+    for wrong in (elsewhere, changed, gone, *odd):
         path.write_text(json.dumps(wrong) + "\n")
-        assert record.take_over(path, tmp_path / "new") == (0, 1)
+        assert record.take_over(path, tmp_path / "new") == (0, 1, 0)
         assert not (tmp_path / "new").exists()
     path.write_text(json.dumps(line) + "\n")
-    assert record.take_over(path, tmp_path / "new") == (1, 0)
+    assert record.take_over(path, tmp_path / "new") == (1, 0, 0)
 
 
 def test_a_run_has_all_settings_of_its_strategy_and_no_others() -> None:
@@ -432,22 +435,23 @@ def test_an_interrupted_experiment_keeps_what_has_ended(
     assert [json.loads(line)["place"] for line in path.read_text().splitlines()] == [f"{DIGITS}/ctn+itd-seed0"]
 
 
-def test_a_record_loses_nothing_to_a_folder_where_runs_were_begun(
+def test_a_record_loses_nothing_to_a_folder_with_other_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(continual, "PROTOCOLS", {"smoke": (SMALL,)})
     first, second, path = tmp_path / "first", tmp_path / "second", tmp_path / "runs.jsonl"
-    spec, other = Spec(DIGITS, "ctn+itd", 0), Spec(DIGITS, "er", 0)
-    for each_one in (spec, other):
+    spec, other, done = Spec(DIGITS, "ctn+itd", 0), Spec(DIGITS, "er", 0), Spec(DIGITS, "mer", 0)
+    for each_one in (spec, other, done):
         carry_out_part(each_one, place(first, each_one))
     record.keep(first, path)
     path.write_text(path.read_text() + "\n")
     before = path.read_text()
     write_config(place(second, spec), spec.config())  # begun, and killed
     write_config(place(second, other), replace(other, values={"theta_lr": 0.5}).config())  # begun with other settings
+    carry_out_part(replace(done, values={"theta_lr": 0.5}), place(second, done))  # ended with other settings
     record.keep(second, path)
     assert path.read_text() == before.rstrip("\n") + "\n"
-    assert record.take_over(path, second) == (1, 1)
+    assert record.take_over(path, second) == (1, 0, 2)
     assert ended(spec, place(second, spec)) == ended(spec, place(first, spec))
     assert ended(other, place(second, other)) is None
 
@@ -564,6 +568,24 @@ def test_tuned_bome_is_compared_with_the_best_of_the_others() -> None:
         every = replace(found, entries=(*found.entries, *tuned), missing=short)
         claim = next(c for c in claims(every) if c.text == text)
         assert (claim.found, claim.holds) == (told, holds)
+
+
+def test_tuned_bome_is_not_said_to_be_ahead_of_what_lies_at_an_end_of_its_grid() -> None:
+    grid = ({"theta_lr": 0.1}, {"theta_lr": 0.2}, {"theta_lr": 0.3})
+    runs = [Runs([summary_of(acc), summary_of(acc + 1)]) for acc in (82.0, 81.0)]
+    bome = Entry("ctn+bome", "selected", {}, runs[0], (1.0, 2.0))
+    text = "With settings chosen on the tuning tasks BOME is ahead of all others"
+    for values, holds in (({"theta_lr": 0.3}, None), ({"theta_lr": 0.2}, True)):
+        other = Entry("mer", "selected", values, runs[1], (1.0,) * 3, grid)
+        found = results([81.0], [78.0])
+        claim = next(c for c in claims(replace(found, entries=(*found.entries, other, bome))) if c.text == text)
+        assert (claim.holds, claim.found.endswith("mer lies at an end of its grid")) == (holds, holds is None)
+
+
+def test_settings_that_are_texts_stand_among_the_rows() -> None:
+    entry = Entry("ctn+bome", "selected", {"eta": 2.0, "replay_from": "seen"}, Runs([summary_of(80.0)]))
+    rows = {row.metric: row.mean for row in rows_of(Results(DIGITS, (entry,)), "smoke", "")}
+    assert (rows["eta"], rows["replay_from=seen"]) == (2.0, 1.0)
 
 
 def test_settings_at_an_end_of_their_grid_are_named() -> None:

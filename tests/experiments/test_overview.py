@@ -46,3 +46,17 @@ def test_without_a_folder_the_page_links_to_where_the_experiments_are(
     index = tmp_path / "runs" / "reproduce-all-smoke" / "index.html"
     link = re.findall(r'href="([^"#]+)"', index.read_text())[0]
     assert (index.parent / link).exists()
+
+
+def test_an_interrupted_report_of_all_says_how_to_go_on_with_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopped(Fake):
+        def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("bome.experiments.catalogue.EXPERIMENTS", {"a": Fake("a"), "b": Stopped("b")})
+    out, docs = tmp_path / "the runs", tmp_path / "docs"
+    assert execute(["reproduce", "all", "--preset", "smoke", "--out", str(out), "--docs", str(docs)]) == 130
+    told = capsys.readouterr().err.replace("\n", "")
+    assert f"continue with: bome reproduce all --preset smoke --out '{out}' --docs {docs}" in told
