@@ -70,3 +70,12 @@ class RankError(BilevelError, RuntimeError):
         )
         self.step = step
         self.ranks = tuple(ranks)
+
+
+class WorkerError(BilevelError, RuntimeError):
+    """A process that worked on a part of an experiment is gone; parts that have ended are kept."""
+
+    exit_code = 4
+
+    def __init__(self) -> None:
+        super().__init__("a worker process is gone (killed, or out of memory): start again, what has ended is kept")

@@ -23,7 +23,7 @@ from bome import PerSample, Problem, Stepper
 from bome import checkpoint as checkpoints
 from bome.checkpoint import CheckpointWarning
 from bome.data.streams import Constant, Data, Loader, Minibatches
-from bome.errors import NonFiniteError, ProblemError, RankError, StorageError
+from bome.errors import NonFiniteError, ProblemError, RankError, StorageError, WorkerError
 from bome.loop import Record, Result, RunInterruptedError, run
 from bome.methods import BOME
 from bome.stopping import MaxSteps, Progress
@@ -339,7 +339,7 @@ def test_ctrl_c_before_another_signal_still_saves_the_step(tmp_path: Path) -> No
 
 def test_errors_cross_to_another_process_whole() -> None:
     errors = (RunInterruptedError(signal.SIGTERM, 3), NonFiniteError(2, "f", "try less"), RankError(1, [0]))
-    for error in (*errors, ProblemError("a"), StorageError("b")):
+    for error in (*errors, WorkerError(), ProblemError("a"), StorageError("b")):
         error.add_note("and more")
         there = copy.copy(error)  # by what pickle uses
         assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from torch.optim import SGD
 
 from bome._typing import Loss
 from bome.checkpoint import write_atomic
-from bome.errors import NonFiniteError
+from bome.errors import NonFiniteError, WorkerError
 from bome.inner import GradientDescent
 from bome.loop import RunInterruptedError, run
 from bome.methods import Batched, Compiled, Method
@@ -321,6 +322,8 @@ def each(work: Callable[[Part], Found], parts: Sequence[Part], workers: int) -> 
             under_way = {pool.submit(_heeded, work, part): part for part in parts}
             for task in as_completed(under_way):
                 yield under_way[task], task.result()
+        except BrokenProcessPool:
+            raise WorkerError from None
         except BaseException:  # an interruption does not wait for the parts that are under way
             for worker in multiprocessing.active_children():
                 if worker not in others:
@@ -334,13 +337,18 @@ def _quiet() -> None:
 
 
 def _heeded(work: Callable[[Part], Found], part: Part) -> Found:
-    """In a worker: the work on a part; where it was told to stop, and has saved its state, no other part is begun."""
+    """In a worker: the work on a part; once it was told to stop, and has saved its state, no other part is begun."""
+    if _stopped:
+        raise _stopped[0]
     try:
         return work(part)
-    except RunInterruptedError:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTERM)
+    except RunInterruptedError as error:
+        _stopped.append(error)
         raise
+
+
+_stopped: list[RunInterruptedError] = []
+"""In a worker: what told it to stop."""
 
 
 def default_workers() -> int:

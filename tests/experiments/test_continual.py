@@ -18,7 +18,7 @@ from small_streams import coloured_stream
 from bome import checkpoint
 from bome.cli.main import execute
 from bome.errors import ProblemError
-from bome.experiments import continual, page, record
+from bome.experiments import continual, page, record, trials
 from bome.experiments.base import Claim
 from bome.experiments.catalogue import EXPERIMENTS
 from bome.experiments.continual import carry_out, choose, collected, one_part, place
@@ -125,6 +125,23 @@ def test_a_killed_process_leaves_a_run_that_continues_bit_for_bit(tmp_path: Path
     whole = carry_out_part(Spec(DIGITS, "ctn+bome", 2), tmp_path / "whole")
     assert same(again["matrix"], whole["matrix"])
     assert same(final(folder), final(tmp_path / "whole"))
+
+
+def test_a_worker_that_was_told_to_stop_begins_no_other_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "_stopped", [])
+    begun: list[int] = []
+
+    def work(part: int) -> int:
+        begun.append(part)
+        if part == 1:
+            raise RunInterruptedError(signal.SIGTERM, 7)
+        return part
+
+    assert trials._heeded(work, 0) == 0
+    for part in (1, 2):
+        with pytest.raises(RunInterruptedError, match="after step 7"):
+            trials._heeded(work, part)
+    assert begun == [0, 1]
 
 
 def test_a_signal_saves_and_ends_the_run(tmp_path: Path) -> None:
