@@ -189,8 +189,8 @@ NOTES = (
     "strategies: averages over the last batches lag behind the network. This was introduced after the first runs on "
     "split CIFAR, with their test accuracies in view (seed 0: ctn+bome 66.65, ctn+itd 65.94, er 58.36), which showed "
     "more forgetting than the paper; on the tuning tasks it made no difference to er (59.93 without, 59.87 with it).",
-    "On split CIFAR ctn+itd and ctn+bome learn a new task better than in the paper (FT) and forget more of it (NBT, "
-    "FM): their ACC is near to the paper's, the way there is not. A transcription of the whole update of ctn+bome "
+    "On split CIFAR ctn+itd, ctn+bvfsm and ctn+bome learn a new task better than in the paper (FT) and forget more "
+    "(NBT, FM): their ACC is near to the paper's, the way there is not. A transcription of the update of ctn+bome "
     "agrees with ours to 1e-9; the reason is not known.",
     "Seconds are processor time on several machines, which did other work at times and had other settings of their "
     "memory allocator: they tell magnitudes.",
