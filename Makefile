@@ -37,7 +37,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m timings
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

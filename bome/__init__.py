@@ -3,25 +3,24 @@
 from typing import TYPE_CHECKING, Any
 
 from bome import methods, tasks, testing
+from bome._version import __version__ as __version__
+from bome.core.microbatches import MicroBatches
 from bome.data import Data, Minibatches
-from bome.hypergradients import hypergradcheck
 from bome.inner import Adam, GradientDescent, TorchOptim
 from bome.loop import Result, run
 from bome.methods import BOME
-from bome.microbatches import MicroBatches
 from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle
+from bome.per_sample import Indexed, RankSampler, RowSGD, gather_rows
 from bome.problem import Batches, PerSample, Problem
 from bome.projections import ball, box, nonnegative, simplex
-from bome.rows import Indexed, RankSampler, RowSGD, gather_rows
 from bome.stepper import Stepper
 from bome.stopping import MaxSteps
+from bome.testing.hypergradients import hypergradcheck
 from bome.tuner import Tuner
 
 if TYPE_CHECKING:
     from bome.estimators import HyperCleaner, LearnedRegularization, LearnedRegularizationRegressor
     from bome.mixture import DataMixture
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BOME",

@@ -18,23 +18,23 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from bome import checkpoint
 from bome._typing import Leaves
+from bome.certificate import Certificate, certify
+from bome.core.ranks import Ranks
+from bome.core.roll_call import watched
+from bome.core.trees import Pair
 from bome.data.streams import Data
-from bome.distributed import Ranks
 from bome.errors import BilevelError, ProblemError, StorageError
-from bome.history import History
 from bome.inner import GradientDescent
 from bome.methods.base import Info, Method
-from bome.metrics import Certificate, certify
 from bome.oracles import Oracle, OracleName
 from bome.oracles.base import snapshot
 from bome.problem import Problem
 from bome.stepper import Stepper
 from bome.stopping import MaxSteps, Progress, Stop, check_count
-from bome.trees import Pair
+from bome.storage import checkpoint
+from bome.storage.history import History
 from bome.tuner import Tuner
-from bome.watch import watched
 
 SAVE_EVERY = 1000
 """Steps between checkpoints where nothing else is asked for."""

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from bome._typing import Leaves, Loss, Projection
-from bome.distributed import local
+from bome.core.microbatches import MicroBatches
+from bome.core.ranks import local
+from bome.core.trees import Pair
 from bome.errors import ProblemError
-from bome.microbatches import MicroBatches
-from bome.trees import Pair
 
 T = TypeVar("T")
 Role = Literal["v", "theta"]

@@ -11,16 +11,16 @@ from torch import Tensor
 from torch.optim import LBFGS, SGD, Adagrad, Optimizer, SparseAdam
 
 from bome._typing import Leaves, Projection, State
-from bome.barrier import Metric
-from bome.distributed import is_sharded, local, shard_of, synchronises
+from bome.core.barrier import Metric
+from bome.core.ranks import is_sharded, local, shard_of, synchronises
+from bome.core.trees import Pair, dot, scale
 from bome.errors import NonFiniteError, ProblemError, StorageError, UnsupportedError
 from bome.methods.base import Info, Method, Step, check_accepted
 from bome.oracles import Oracle, OracleName, make
 from bome.oracles.autograd import connections, second_order_failure
 from bome.oracles.base import Needs, check, generators, replay, snapshot
+from bome.per_sample import RowSGD
 from bome.problem import Batches, Problem, Variable
-from bome.rows import RowSGD
-from bome.trees import Pair, dot, scale
 
 
 class Stepper:

@@ -38,11 +38,11 @@ from torch import Tensor
 from torch.optim import SGD
 
 from bome._typing import Leaves
+from bome.core.trees import Pair, clone, dot, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap
 from bome.methods.base import Info
 from bome.stepper import Stepper
-from bome.trees import Pair, clone, dot, sub
 
 CHEAP = 10
 """Up to this T, the usual one, a longer look-ahead is always tried."""

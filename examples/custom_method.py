@@ -7,11 +7,11 @@ from torch import Tensor
 
 import bome
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, sub
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles import Oracle
-from bome.trees import Pair, axpy, sub
 
 
 @dataclass(frozen=True)

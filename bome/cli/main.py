@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol, TextIO, runtime_checkable
 
 import typer
 
-import bome
+from bome._version import __version__
 from bome.cli.bench import bench
 from bome.cli.clean import clean
 from bome.cli.console import printable
@@ -65,7 +65,7 @@ def options(
     """Bilevel optimisation made easy: min f(v, θ) where θ minimises g(v, ·), with gradients only."""
     context.obj.debug = debug
     if version:
-        typer.echo(f"bome {bome.__version__}")
+        typer.echo(f"bome {__version__}")
         raise typer.Exit()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -30,7 +30,7 @@ def mix(
 
     Writes weights.json, model.safetensors and report.html. Goes on where it was stopped.
     """
-    from bome.mixture import folder as mixing
+    from bome.apps.mix import folder as mixing
 
     sources, given = mixing.parse_sources(source), parse_settings(settings)
     recipe = mixing.recipe(given)

@@ -18,7 +18,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict the label of each row: writes a CSV file with the columns row, prediction and confidence."""
-    from bome.estimators import prediction
+    from bome.apps.clean import prediction
 
     found = prediction.predict(folder, data, out)
     if as_json:

@@ -20,7 +20,7 @@ def report(folder: RunFolder, docs: Docs = None, quiet: Quiet = False) -> None:
 
 
 def _write(folder: Path, docs: Path | None) -> Path:
-    from bome.experiments import page  # not above: it loads all of the experiments
+    from bome_studies import page  # not above: it loads all of the experiments
 
     if not page.is_experiment(folder):
         if docs is not None:
@@ -33,9 +33,9 @@ def _write(folder: Path, docs: Path | None) -> Path:
 
 
 def _of_experiment(folder: Path) -> Path:
-    from bome.experiments import page
-    from bome.experiments.catalogue import SO_FAR
-    from bome.experiments.trials import PARTS
+    from bome_studies import page
+    from bome_studies.catalogue import SO_FAR
+    from bome_studies.toys.trials import PARTS
 
     name, preset = page.read_experiment(folder)
     if name in SO_FAR and (folder / PARTS).is_dir():

@@ -15,7 +15,7 @@ from bome.cli.running import told_how_to_continue
 from bome.errors import ProblemError
 
 if TYPE_CHECKING:  # the experiments draw figures, and matplotlib takes a while to import
-    from bome.experiments.base import Findings
+    from bome_studies.study import Findings
 
 ALL = "all"
 
@@ -24,7 +24,7 @@ RECORDED = "continual"
 
 
 class PresetChoice(StrEnum):
-    """How much of an experiment is run; the same as `bome.experiments.base.Preset`."""
+    """How much of an experiment is run; the same as `bome_studies.study.Preset`."""
 
     smoke = "smoke"
     quick = "quick"
@@ -48,9 +48,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Repeat an experiment of the paper: figures, and each claim beside what is found. Goes on where it was stopped."""
-    from bome.experiments import page
-    from bome.experiments.catalogue import EXPERIMENTS
-    from bome.experiments.overview import INDEX, write_overview
+    from bome_studies import page
+    from bome_studies.catalogue import EXPERIMENTS
+    from bome_studies.overview import INDEX, write_overview
 
     if experiment not in (*EXPERIMENTS, ALL):
         raise ProblemError(f"unknown experiment {experiment!r}; known: {', '.join((*EXPERIMENTS, ALL))}")
@@ -80,8 +80,8 @@ def reproduce(
 
 def _carry_out(name: str, preset: PresetChoice, folder: Path, record: Path | None, *, quiet: bool) -> "Findings":
     """Run an experiment, with a progress bar, and with a record if there is one."""
-    from bome.experiments.catalogue import EXPERIMENTS
-    from bome.experiments.record import recorded
+    from bome_studies.catalogue import EXPERIMENTS
+    from bome_studies.continual.record import recorded
 
     with ExitStack() as stack:
         if record is not None:
@@ -102,7 +102,7 @@ def _folder(out: Path | None, name: str, preset: PresetChoice, *, several: bool)
 
 def summary(findings: "Findings") -> dict[str, object]:
     """Claims and rows, for JSON."""
-    from bome.experiments.page import finite
+    from bome_studies.page import finite
 
     claims = [asdict(claim) for claim in findings.claims]
     found: dict[str, object] = finite({"claims": claims, "rows": [row.to_dict() for row in findings.rows]})
@@ -111,7 +111,7 @@ def summary(findings: "Findings") -> dict[str, object]:
 
 def show(findings: "Findings", written: Path) -> None:
     """Print the claims, and where the page is."""
-    from bome.experiments.page import WORDS, counts
+    from bome_studies.page import WORDS, counts
 
     rows = [(claim.text, claim.variant, claim.found, WORDS[claim.holds][0]) for claim in findings.claims]
     table(findings.title, ("claim", "tested in", "found", "holds"), rows)

@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from bome import checkpoint, rundir
 from bome.cli.console import note
 from bome.cli.learning import go_on
 from bome.cli.options import Folder, Json, Quiet, Settings, parse_settings
 from bome.cli.running import announce, carry_out
+from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
-from bome.registry import Plan
 from bome.reports import write_report
-from bome.tasks.continual import STREAMS
+from bome.runs import directory
+from bome.runs.registry import Plan
+from bome.storage import checkpoint
 
 KEPT = ("outer_lr", "theta_lr", "momentum", "decay")
 """Settings that live in the saved optimisers and schedulers: a resumed run goes on with the saved ones."""
@@ -31,21 +32,21 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Continue a run from its newest good checkpoint to the end; --set steps=N makes it longer."""
-    before = rundir.read_config(folder)
+    before = directory.read_config(folder)
     if before.task in STREAMS:
         go_on(folder, before, {**parse_settings(settings)}, quiet=quiet, as_json=as_json)
         return
-    made = rundir.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
-    config = rundir.configure(made, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
+    made = directory.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
+    config = directory.configure(made, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
     saved = _newest(folder)
-    changes = _changes(rundir.read_spec(folder), config.spec) or _method_changes(saved, made)
+    changes = _changes(directory.read_spec(folder), config.spec) or _method_changes(saved, made)
     if changes and not force:
         raise ProblemError(
             f"the checkpoints in {folder} were made with another configuration: {'; '.join(changes)}; "
             "undo the change, or continue all the same with --force"
         )
     _check_course(saved, made)
-    summary = rundir.read_summary(folder)
+    summary = directory.read_summary(folder)
     if not changes and _is_over(summary, made.settings.steps):
         _say_finished(folder, config, summary or {}, quiet=quiet, as_json=as_json)
         return
@@ -54,14 +55,14 @@ def resume(
     if not quiet:
         step = None if saved is None else saved.step
         note("no checkpoint yet: starting from the beginning" if step is None else f"continuing from step {step}")
-    rundir.write_config(folder, config)
+    directory.write_config(folder, config)
     carry_out(folder, made, config, resume=True, quiet=quiet, as_json=as_json)
 
 
 def _newest(folder: Path) -> checkpoint.Checkpoint | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", checkpoint.CheckpointWarning)  # the run itself reads it again, and says it
-        return checkpoint.load_latest(folder / rundir.CHECKPOINTS)
+        return checkpoint.load_latest(folder / directory.CHECKPOINTS)
 
 
 def _changes(before: dict[str, Any] | None, now: dict[str, Any]) -> list[str]:
@@ -104,11 +105,13 @@ def _check_course(saved: checkpoint.Checkpoint | None, made: Plan) -> None:
 
 
 def _is_over(summary: dict[str, Any] | None, steps: int) -> bool:
-    return summary is not None and summary.get("status") == rundir.FINISHED and summary.get("steps") == steps
+    return summary is not None and summary.get("status") == directory.FINISHED and summary.get("steps") == steps
 
 
-def _say_finished(folder: Path, config: rundir.Config, summary: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
-    page = folder / rundir.REPORT
+def _say_finished(
+    folder: Path, config: directory.Config, summary: dict[str, Any], *, quiet: bool, as_json: bool
+) -> None:
+    page = folder / directory.REPORT
     if not page.exists():  # the run may have been stopped between its last step and its report
         write_report(folder)
     if not quiet:

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from bome import rundir
 from bome.cli.learning import DEFAULT, learn
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
 from bome.cli.running import carry_out
+from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
 from bome.loop import SAVE_EVERY
-from bome.tasks.continual import STREAMS
+from bome.runs import directory
 
 
 def run(
@@ -46,10 +46,10 @@ def run(
             )
         learn(task, method or DEFAULT, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
         return
-    made = rundir.checked_plan(task, method or "bome", parse_settings(settings), seed)
-    config = rundir.configure(
+    made = directory.checked_plan(task, method or "bome", parse_settings(settings), seed)
+    config = directory.configure(
         made, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or SAVE_EVERY
     )
-    folder = out if out is not None else rundir.default_folder(config)
-    rundir.prepare(folder, config)
+    folder = out if out is not None else directory.default_folder(config)
+    directory.prepare(folder, config)
     carry_out(folder, made, config, resume=False, quiet=quiet, as_json=as_json)

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bome import rundir
 from bome.cli.console import line, note, number, progress_bar, table
 from bome.errors import NonFiniteError
 from bome.loop import RunInterruptedError
-from bome.registry import Plan
 from bome.reports import write_report
+from bome.runs import directory
+from bome.runs.registry import Plan
 
 
 @contextmanager
@@ -36,26 +36,26 @@ def told_how_to_continue(command: str, begun: Path | None = None) -> Iterator[No
 
 def told_to_resume(folder: Path) -> AbstractContextManager[None]:
     """If a run is interrupted after it has begun, say how it is resumed."""
-    return told_how_to_continue(f"bome resume {shlex.quote(str(folder))}", folder / rundir.CONFIG)
+    return told_how_to_continue(f"bome resume {shlex.quote(str(folder))}", folder / directory.CONFIG)
 
 
-def carry_out(folder: Path, made: Plan, config: rundir.Config, *, resume: bool, quiet: bool, as_json: bool) -> None:
+def carry_out(folder: Path, made: Plan, config: directory.Config, *, resume: bool, quiet: bool, as_json: bool) -> None:
     """Run, or continue, a plan in its directory, write the report and say how it went."""
     steps = made.settings.steps
     try:
         with told_to_resume(folder), progress_bar(steps, quiet=quiet) as bar:
             progress = bar.follow(config.task, steps)
-            summary = rundir.solve_into(folder, made, config, resume=resume, progress=progress)
+            summary = directory.solve_into(folder, made, config, resume=resume, progress=progress)
     except NonFiniteError:
         write_report(folder)
         raise
     announce(config, summary, write_report(folder), quiet=quiet, as_json=as_json)
 
 
-def announce(config: rundir.Config, summary: dict[str, Any], page: Path, *, quiet: bool, as_json: bool) -> None:
+def announce(config: directory.Config, summary: dict[str, Any], page: Path, *, quiet: bool, as_json: bool) -> None:
     """Print the outcome."""
     if as_json:
-        line(json.dumps(rundir.plain(summary), ensure_ascii=False))
+        line(json.dumps(directory.plain(summary), ensure_ascii=False))
     elif not quiet:
         table(f"{config.task} by {config.method}", ("", "result"), outcome(summary))
         line(f"report: {page}")

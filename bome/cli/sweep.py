@@ -12,24 +12,24 @@ from typing import Annotated, Any
 
 import typer
 
-import bome
-from bome import rundir
-from bome import sweep as sweeps
-from bome.checkpoint import write_atomic
+from bome._version import __version__
 from bome.cli.console import line, number, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
 from bome.cli.running import told_how_to_continue
 from bome.errors import BilevelError, ProblemError
-from bome.registry import parsed
-from bome.rundir import FINISHED
-from bome.sweep import Choice, Job, Outcome, configuration
+from bome.runs import directory
+from bome.runs import sweep as sweeps
+from bome.runs.directory import FINISHED
+from bome.runs.registry import parsed
+from bome.runs.sweep import Choice, Job, Outcome, configuration
+from bome.storage.checkpoint import write_atomic
 
 MOST = 100_000
 """Runs in a sweep; more is a mistake in the grid."""
 
 
 class BackendChoice(StrEnum):
-    """Where workers are; the same as `bome.sweep.Backend`."""
+    """Where workers are; the same as `bome.runs.sweep.Backend`."""
 
     loky = "loky"
     ray = "ray"
@@ -78,13 +78,13 @@ def sweep(
     told = {"task": task, "method": method, "set": values, "grid": axes, "seeds": seeds, "log_every": log_every}
     _check(jobs)
     folder = out if out is not None else _default_folder(task, method, told)
-    sweeps.prepare(folder, {**told, "version": bome.__version__})
+    sweeps.prepare(folder, {**told, "version": __version__})
     command = _command(told, folder, workers, backend)
     with told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
         outcomes = sweeps.carry_out(jobs, folder, report, workers, backend.value)
     choices = sweeps.ranked(outcomes.values())
-    summary = json.dumps(rundir.plain(_summary(choices, folder, list(axes))), ensure_ascii=False)
-    write_atomic(folder / rundir.SUMMARY, summary + "\n")
+    summary = json.dumps(directory.plain(_summary(choices, folder, list(axes))), ensure_ascii=False)
+    write_atomic(folder / directory.SUMMARY, summary + "\n")
     if as_json:
         line(summary)
     elif not quiet:

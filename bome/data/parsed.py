@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bome import checkpoint
 from bome.data.files import cache_folder
 from bome.errors import StorageError
+from bome.storage import checkpoint
 
 FORMAT = 1
 """Goes up when a parser gives something else than before."""
@@ -25,7 +25,7 @@ def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
     Args:
         name: of the entry.
-        make: gives what `bome.checkpoint` can hold.
+        make: gives what `bome.storage.checkpoint` can hold.
 
     Raises:
         StorageError: the cache cannot be written, or `make` cannot read its files.
@@ -56,7 +56,7 @@ def _loaded(place: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Only one process at a time; the lock of a process that dies is free."""
-    import fcntl  # POSIX only, as `bome.checkpoint` is; the package can be imported elsewhere
+    import fcntl  # POSIX only, as `bome.storage.checkpoint` is; the package can be imported elsewhere
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
+from bome.core.threads import threads_for
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
 from bome.estimators.features import Encoder, check_known, checked
@@ -20,8 +21,7 @@ from bome.estimators.guard import Candidates, Verdict, judge, learn_candidates, 
 from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
 from bome.estimators.rows import Rows, folds, natural_order
 from bome.estimators.softmax import Array, Matrix, probabilities
-from bome.estimators.stages import Stages, digest
-from bome.estimators.threads import threads_for
+from bome.storage.stages import Stages, digest
 
 Tell = Callable[[str, int, int], None]
 
@@ -50,7 +50,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         choice_: "cleaned", "relabelled", "robust", "trusted only" or "all rows": the candidate that predicts.
         choice_reason_: why, with the numbers.
         candidates_: a frame with the held-out error and accuracy of each candidate.
-        certificate_: how far the bilevel problem was solved, a `bome.metrics.Certificate`.
+        certificate_: how far the bilevel problem was solved, a `bome.certificate.Certificate`.
         curves_: the bilevel run by step: "step", "validation loss", "inner loss", "q".
         noise_rate_: the estimated share of wrong labels among the rows that are not trusted.
         confusion_: the estimated probability of each given label (column) for each true one (row).
@@ -177,9 +177,9 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def report(self, path: str | Path) -> None:
         """Write a page that says what was found, for a browser."""
-        from bome.estimators import page
+        from bome.reports import cleaner
 
-        page.write(path, self)
+        cleaner.write(path, self)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect."""

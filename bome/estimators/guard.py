@@ -11,8 +11,8 @@ from bome.estimators.belief import LARGE, Belief, learn_belief
 from bome.estimators.models import Fitter, LinearFitter, Model, square_length
 from bome.estimators.rows import Rows, copies, stack, trusted_folds
 from bome.estimators.softmax import Array, Matrix, calibrated_error, log_loss, probabilities
-from bome.estimators.stages import Stages
 from bome.estimators.weighting import Weighting, learn_factors
+from bome.storage.stages import Stages
 
 RIDGES = (30, 10, 3, 1, 0.3, 0.1)
 """Of models of the trusted rows alone, times 10⁻⁴ and the mean squared length of a row."""

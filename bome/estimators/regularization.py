@@ -235,7 +235,7 @@ class LearnedRegularization(ClassifierMixin, _LearnedPenalty):  # type: ignore[m
         coef_: shape (classes, features), or (1, features) with two classes.
         intercept_: shape (classes,), or (1,).
         classes_: the labels, sorted.
-        certificate_: how far the bilevel problem was solved, a `bome.metrics.Certificate`.
+        certificate_: how far the bilevel problem was solved, a `bome.certificate.Certificate`.
         n_iter_: steps of the bilevel run.
     """
 

@@ -27,13 +27,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.linalg import conjugate_gradients
+from bome.core.trees import Pair, sub
 from bome.inner import InnerMap, check_rate
-from bome.linalg import conjugate_gradients
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.checks import check_terms
 from bome.oracles.base import Needs, Oracle
-from bome.trees import Pair, sub
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, add, zeros_like
 from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.checks import check_terms
 from bome.methods.trajectory import check_differentiable, trajectory
 from bome.oracles.base import Needs, Oracle
-from bome.trees import Pair, add, zeros_like
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
-from bome.trees import Pair
 
 
 @dataclass(frozen=True)

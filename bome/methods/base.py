@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from torch import Tensor
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair
 from bome.errors import UnsupportedError
 from bome.inner import InnerMap
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Needs, Oracle
 from bome.problem import Batches, Problem
-from bome.trees import Pair
 
 __all__ = ["Batches", "Info", "Method", "Metric", "Step", "second_order"]
 

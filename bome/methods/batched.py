@@ -13,14 +13,14 @@ from torch import Tensor
 from torch.func import vmap
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair
 from bome.errors import ProblemError, UnsupportedError
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles import FuncOracle, Oracle, OracleName
 from bome.oracles.base import Needs
 from bome.problem import Problem
-from bome.trees import Pair
 
 
 @dataclass(frozen=True)

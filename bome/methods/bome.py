@@ -33,12 +33,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from bome._typing import State
-from bome.barrier import Metric, Phi, barrier, euclidean, kkt_gradient, multiplier, weighted
+from bome.core.barrier import Metric, Phi, barrier, euclidean, kkt_gradient, multiplier, weighted
+from bome.core.trees import Pair, axpy, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, sub
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,12 @@ from typing import Any, ClassVar
 import torch
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, dot
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, dot
 
 
 @dataclass(frozen=True)

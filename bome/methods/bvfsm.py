@@ -50,7 +50,8 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, clone, dot, number, scale, sub
 from bome.errors import ProblemError
 from bome.inner import DifferentiableMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
@@ -58,7 +59,6 @@ from bome.methods.checks import check_choice, check_terms
 from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.base import Oracle
 from bome.problem import Problem
-from bome.trees import Pair, axpy, clone, dot, number, scale, sub
 
 Schedule = Literal["log", "linear", "power1", "power2", "constant"]
 """How the coefficients decay with k."""

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair
 from bome.errors import UnsupportedError
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Method, Step
 from bome.oracles import FuncOracle, Oracle
 from bome.oracles.base import Needs, generators, moved
 from bome.problem import Problem
-from bome.trees import Pair
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, dot, scale, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.checks import check_choice
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, dot, scale, sub
 
 Scale = Literal["one", "lr"]
 

@@ -39,14 +39,14 @@ import torch
 from torch import Tensor
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, clone, number, scale, sub
 from bome.inner import DifferentiableMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.bvfsm import stepped
 from bome.methods.checks import check_choice
 from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, clone, number, scale, sub
 
 Schedule = Literal["paper", "benchopt", "constant"]
 """The rows of the table."""

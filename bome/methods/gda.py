@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves, Loss, Projection, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, scale
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
 from bome.problem import Problem
-from bome.trees import Pair, scale
 
 
 @dataclass(frozen=True)

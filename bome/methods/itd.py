@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair
 from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.trajectory import check_differentiable
 from bome.oracles.base import Needs, Oracle
-from bome.trees import Pair
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, clone, number, sub
 from bome.errors import ProblemError
 from bome.inner import check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.bvfsm import stepped
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, clone, number, sub
 
 
 @dataclass(frozen=True)

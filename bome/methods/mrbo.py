@@ -27,7 +27,8 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from bome._typing import State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, clone, number, scale, sub, zeros_like
 from bome.errors import ProblemError
 from bome.inner import check_rate
 from bome.methods.base import Batches, Info, Method, Step, second_order
@@ -43,7 +44,6 @@ from bome.methods.stocbio import (
 )
 from bome.oracles.base import Needs, Oracle
 from bome.problem import Problem
-from bome.trees import Pair, axpy, clone, number, scale, sub, zeros_like
 
 Recursion = Literal["storm", "average"]
 

@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 
 from bome._typing import State
-from bome.barrier import Metric, euclidean, kkt_gradient
+from bome.core.barrier import Metric, euclidean, kkt_gradient
+from bome.core.trees import Pair, axpy, clone, number, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.checks import check_choice, check_terms
 from bome.oracles.base import Oracle
-from bome.trees import Pair, axpy, clone, number, sub
 
 Omega = Literal["restart", "warm"]
 """ω starts at θ_k in every step, or goes on from the last."""

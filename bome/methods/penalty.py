@@ -37,14 +37,14 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, axpy, dot, number, scale
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_rate
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.bvfsm import stepped
 from bome.methods.checks import check_choice
 from bome.oracles.base import Needs, Oracle
-from bome.trees import Pair, axpy, dot, number, scale
 
 GROW, SHRINK = 1.1, 0.9
 """The factors of line 3."""

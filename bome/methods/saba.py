@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, add, axpy, sub, zeros_like
 from bome.errors import ProblemError
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.checks import check_terms
@@ -35,7 +36,6 @@ from bome.methods.soba import descended
 from bome.methods.stocbio import refuse_per_sample
 from bome.oracles.base import Needs, Oracle
 from bome.problem import Problem
-from bome.trees import Pair, add, axpy, sub, zeros_like
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,14 @@ from typing import ClassVar
 from torch import Tensor
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, sub
 from bome.errors import ProblemError
 from bome.inner import Adam, GradientDescent, check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.darts import cross_difference
 from bome.methods.trajectory import trajectory
 from bome.oracles.base import Oracle
-from bome.trees import Pair, sub
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, add, zeros_like
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.oracles.base import Needs, Oracle
-from bome.trees import Pair, add, zeros_like
 
 
 @dataclass(frozen=True)

@@ -33,17 +33,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from torch import Tensor
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.linalg import neumann, neumann_published
+from bome.core.trees import Pair, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_rate
-from bome.linalg import neumann, neumann_published
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.checks import check_choice, check_terms
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Needs, Oracle
 from bome.oracles.linear import Linear
 from bome.problem import Problem
-from bome.trees import Pair, sub
 
 Series = Literal["full", "published"]
 """z = η Σ_{q=0}^{Q} u_q, or z = η u_Q + Σ_{q=1}^{Q} u_q as coded."""

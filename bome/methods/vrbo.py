@@ -42,7 +42,8 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves, State
-from bome.barrier import Metric
+from bome.core.barrier import Metric
+from bome.core.trees import Pair, add, clone, sub
 from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.checks import check_choice, check_terms
@@ -61,7 +62,6 @@ from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Needs, Oracle
 from bome.problem import Problem
-from bome.trees import Pair, add, clone, sub
 
 Order = Literal["paper", "published"]
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from bome.distributed import synchronises
+from bome.core.ranks import synchronises
 from bome.errors import ProblemError
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.backward import BackwardOracle

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from bome._typing import Leaves
-from bome.distributed import synchronises
+from bome.core.ranks import synchronises
+from bome.core.trees import Pair
 from bome.errors import UnsupportedError
 from bome.inner import DifferentiableMap
 from bome.oracles.base import Eval, Needs, Oracle, Which, Wrt
 from bome.oracles.linear import Linear
 from bome.problem import Batches, Problem, Role
-from bome.trees import Pair
 
 
 class AutogradOracle(Oracle):

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
-from bome.distributed import averages_itself, local, ranks_of, replicas, reshard, without_averaging
-from bome.microbatches import MicroBatches
+from bome.core.microbatches import MicroBatches
+from bome.core.ranks import averages_itself, local, ranks_of, replicas, reshard, without_averaging
+from bome.core.trees import Pair, clone
 from bome.oracles.base import Oracle, Which, Wrt
 from bome.problem import Problem, Variable
-from bome.trees import Pair, clone
 
 
 class BackwardOracle(Oracle):

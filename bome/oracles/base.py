@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
-from bome.distributed import Ranks, local
+from bome.core.microbatches import MicroBatches
+from bome.core.ranks import Ranks, local
+from bome.core.trees import Pair, axpy, scale
 from bome.errors import NonFiniteError, UnsupportedError
 from bome.inner import InnerMap
-from bome.microbatches import MicroBatches
 from bome.problem import Problem, Role
-from bome.trees import Pair, axpy, scale
 
 Which = Literal["f", "g"]
 Wrt = Literal["both", "v", "theta"]

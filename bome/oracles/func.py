@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.func import grad_and_value
 
 from bome._typing import Leaves
+from bome.core.trees import Pair
 from bome.errors import UnsupportedError
 from bome.inner import DifferentiableMap, InnerMap
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Which, Wrt
 from bome.problem import Problem
-from bome.trees import Pair
 
 _ARGUMENTS: dict[Wrt, tuple[int, ...]] = {"both": (0, 1), "v": (0,), "theta": (1,)}
 

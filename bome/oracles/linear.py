@@ -6,8 +6,8 @@ from collections.abc import Callable
 import torch
 
 from bome._typing import Leaves
+from bome.core.trees import Pair
 from bome.oracles.base import Wrt
-from bome.trees import Pair
 
 Pull = Callable[[Leaves, Wrt], Pair]
 """z ↦ (J_vᵀ z, J_θᵀ z); the part that is not asked for is empty."""

@@ -6,12 +6,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-import bome
-from bome.checkpoint import write_atomic
+from bome._version import __version__
 from bome.reports import tables
 from bome.reports.figures import Drawing, draw
 from bome.reports.runs import Group, Run, groups, load
-from bome.rundir import FIGURES, REPORT
+from bome.runs.directory import FIGURES, REPORT
+from bome.storage.checkpoint import write_atomic
 
 
 def write_page(folder: Path) -> Path:
@@ -32,7 +32,7 @@ def write_page(folder: Path) -> Path:
         overview=lines if len(runs) > 1 else [],
         columns=columns,
         sections=sections,
-        version=bome.__version__,
+        version=__version__,
     )  # fmt: skip
     write_atomic(folder / REPORT, page)
     return folder / REPORT

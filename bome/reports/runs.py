@@ -6,8 +6,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from bome import rundir
 from bome.errors import ProblemError
+from bome.runs import directory
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Run:
     """
 
     name: str
-    config: rundir.Config
+    config: directory.Config
     rows: list[dict[str, Any]]
     summary: dict[str, Any]
 
@@ -70,22 +70,24 @@ def load_run(folder: Path) -> Run:
     """Read a run directory."""
     return Run(
         name=folder.resolve().name,
-        config=rundir.read_config(folder),
-        rows=rundir.read_metrics(folder),
-        summary=rundir.read_summary(folder) or {},
+        config=directory.read_config(folder),
+        rows=directory.read_metrics(folder),
+        summary=directory.read_summary(folder) or {},
     )
 
 
-def load(folder: Path) -> tuple[rundir.Collection, list[Run]]:
+def load(folder: Path) -> tuple[directory.Collection, list[Run]]:
     """Read a run directory, or a directory of run directories."""
     if not folder.is_dir():
         raise ProblemError(f"{folder} is not a directory")
-    if (folder / rundir.CONFIG).exists():
+    if (folder / directory.CONFIG).exists():
         run = load_run(folder)
-        return rundir.Collection(f"{run.config.task} by {run.config.method}", "", run.config.command, [run.name]), [run]
-    collection = rundir.read_collection(folder)
+        return directory.Collection(f"{run.config.task} by {run.config.method}", "", run.config.command, [run.name]), [
+            run
+        ]
+    collection = directory.read_collection(folder)
     if not collection.runs:
-        raise ProblemError(f"{folder} is not a run directory: it has no {rundir.CONFIG}")
+        raise ProblemError(f"{folder} is not a run directory: it has no {directory.CONFIG}")
     return collection, [load_run(folder / name) for name in collection.runs]
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bome import rundir
 from bome.reports.runs import Run
+from bome.runs import directory
 
 CERTIFICATE = (
     ("kkt", "𝒦, estimated", "Zero at a solution. The sum of the next two lines."),
@@ -93,7 +93,7 @@ def status(run: Run) -> str:
     """How the run ended, in a sentence."""
     if not run.summary:
         return f"This run has not ended; {len(run.rows)} rows are logged so far."
-    if run.summary.get("status") == rundir.DIVERGED:
+    if run.summary.get("status") == directory.DIVERGED:
         return f"This run diverged: {run.summary.get('reason')}."
     return f"This run is complete: {run.summary.get('reason')}."
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from bome.tasks import hyperclean, regularization
-from bome.tasks.base import Optimum, Settings, Task
 from bome.tasks.coreset import coreset
 from bome.tasks.hyperclean import hyperclean_digits, hyperclean_fashion, hyperclean_mnist
 from bome.tasks.lls import lls
@@ -11,6 +10,7 @@ from bome.tasks.minimax import minimax
 from bome.tasks.quadratic import QuadraticInstance, quadratic, quadratic_instance
 from bome.tasks.regularization import regularization_20news, regularization_digits
 from bome.tasks.sine import sine
+from bome.tasks.task import Optimum, Settings, Task
 
 TASKS: dict[str, Callable[..., Task]] = {
     "coreset": coreset,

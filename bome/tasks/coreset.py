@@ -7,8 +7,8 @@ from torch import Tensor
 
 from bome._typing import Leaves
 from bome.problem import Problem
-from bome.tasks.base import Optimum, Settings, Task, norm
 from bome.tasks.choices import choose
+from bome.tasks.task import Optimum, Settings, Task, norm
 
 _X4 = {"code": (-3.0, -2.0), "paper": (-3.0, 2.0)}
 _FACTOR = {"code": 0.1, "paper": 1.0}

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
-from bome.barrier import Phi
+from bome.core.barrier import Phi
+from bome.core.trees import Pair
 from bome.data import Constant, Data, FixedBatches, Minibatches, Stream
 from bome.data.digits import digits
 from bome.data.parsed import kept
 from bome.data.sets import Images, images
 from bome.problem import Batches, Problem, either
 from bome.projections import box
-from bome.tasks.base import Settings, Stack, Task
 from bome.tasks.choices import choose
 from bome.tasks.softmax import (
     Best,
@@ -38,7 +38,7 @@ from bome.tasks.softmax import (
     scores,
     with_one,
 )
-from bome.trees import Pair
+from bome.tasks.task import Settings, Stack, Task
 
 RIDGE = 0.001
 """The factor of ‖W‖² in g."""

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves, Loss
+from bome.core.trees import Pair
 from bome.problem import Problem
 from bome.projections import box
-from bome.tasks.base import Optimum, Settings, Task, norm
 from bome.tasks.choices import choose
-from bome.trees import Pair
+from bome.tasks.task import Optimum, Settings, Task, norm
 
 BOUND = 100.0
 """Variant "code" keeps θ in [−100, 100]²."""

@@ -8,8 +8,8 @@ from torch import Tensor
 from bome._typing import Leaves
 from bome.problem import Problem
 from bome.projections import box
-from bome.tasks.base import Optimum, Settings, Task, norm
 from bome.tasks.choices import choose
+from bome.tasks.task import Optimum, Settings, Task, norm
 
 BOUND = 10.0
 """Half the width of the box of variant "code"."""

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from bome._typing import Leaves
 from bome.problem import Problem
-from bome.tasks.base import Optimum, Settings, Task, norm
 from bome.tasks.choices import choose
+from bome.tasks.task import Optimum, Settings, Task, norm
 
 N, M = 4, 3
 """Dimensions of θ and v."""

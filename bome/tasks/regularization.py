@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
+from bome.core.trees import Pair
 from bome.data import Constant, Data
 from bome.data.digits import digits
 from bome.data.parsed import kept
 from bome.data.sets import Counts, newsgroup_counts
 from bome.errors import ProblemError
 from bome.problem import Problem
-from bome.tasks.base import Settings, Task
 from bome.tasks.choices import choose
 from bome.tasks.softmax import descend, lowest, minimise
-from bome.trees import Pair
+from bome.tasks.task import Settings, Task
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

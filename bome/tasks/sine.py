@@ -8,8 +8,8 @@ from torch import Tensor
 
 from bome._typing import Leaves
 from bome.problem import Problem
-from bome.tasks.base import Optimum, Settings, Task, norm
 from bome.tasks.choices import choose
+from bome.tasks.task import Optimum, Settings, Task, norm
 
 N, A, C = 2, 2.0, 2.0
 """The dimension of θ, and the constants a and c (the same for both coordinates)."""

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from torch.optim import SGD
 
-from bome import Batches, Stepper, registry, testing
+from bome import Batches, Stepper, testing
 from bome.methods import Method
 from bome.oracles import Needs
-from bome.registry import METHODS
+from bome.runs import registry
+from bome.runs.registry import METHODS
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 KINDS = ("g", "f", "hvp", "xvp")

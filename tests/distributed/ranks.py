@@ -12,15 +12,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import mixing
-import resuming
-import saving
 import torch
 import torch._dynamo  # FSDP2 would import it in every rank
 import torch.distributed as dist
 
-from bome.checkpoint import load, load_latest
-from bome.experiments.matrix_worker import cells
+from bome.storage.checkpoint import load, load_latest
+from bome_studies.matrix.worker import cells
+from tests.distributed import mixing, resuming, saving
 
 
 def start(size: int, work: Callable[[], Any]) -> list[BaseProcess]:

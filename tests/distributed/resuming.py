@@ -20,13 +20,13 @@ from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import StepLR
 
 from bome import BOME, Data, GradientDescent, MaxSteps, Minibatches, Problem, run
+from bome.core.ranks import whole
 from bome.data.streams import Constant
-from bome.distributed import whole
 from bome.errors import RankError
-from bome.experiments import matrix_models as models
-from bome.experiments.matrix_cells import sharded
 from bome.loop import Record
 from bome.stopping import Progress
+from bome_studies.matrix import models as models
+from bome_studies.matrix.cells import sharded
 
 STEPS, HALF, SAVED, KILLED_AT = 8, 4, 2, 5
 WRAP: dict[str, Callable[[nn.Module], nn.Module]] = {

@@ -11,8 +11,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
-from bome.checkpoint import save_together
-from bome.distributed import Ranks
+from bome.core.ranks import Ranks
+from bome.storage.checkpoint import save_together
 
 CALLS = ("mkdir", "open", "write", "fsync", "rename")
 """What changes a folder, or says when it is on disk."""

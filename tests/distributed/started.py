@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import resuming
 
-from bome.experiments.matrix_launch import environment, torchrun
+from bome_studies.matrix.launch import environment, torchrun
+from tests.distributed import resuming
 
 HERE = Path(__file__).parent
 LIMIT = 400
@@ -67,9 +67,10 @@ def forked(what: str, place: Path) -> list[str]:
 
 def _wait(commands: dict[str, list[str]], place: Path) -> None:
     """Run commands side by side; the output of each is in a file."""
+    found = {**environment(), "PYTHONPATH": str(HERE.parents[1])}  # ranks import other files of the tests
     logs = {name: (place / f"{name}.log").open("w") for name in commands}
     started = {
-        name: subprocess.Popen(command, env=environment(), stdout=logs[name], stderr=subprocess.STDOUT)
+        name: subprocess.Popen(command, env=found, stdout=logs[name], stderr=subprocess.STDOUT)
         for name, command in commands.items()
     }
     try:

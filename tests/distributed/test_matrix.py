@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import started
 
-from bome.experiments.matrix_cells import CELLS, METHODS, Outcome, outcome
-from bome.experiments.matrix_launch import launch
-from bome.experiments.matrix_measures import LAYERS, T, precision
+from bome_studies.matrix.cells import CELLS, METHODS, Outcome, outcome
+from bome_studies.matrix.launch import launch
+from bome_studies.matrix.measures import LAYERS, T, precision
+from tests.distributed import started
 
 FIRST_ORDER = ("bome", "f2sa", "darts")
 SECOND_ORDER = ("itd", "aid-cg")

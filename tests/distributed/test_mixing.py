@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-import mixing
 import pytest
-import started
+
+from tests.distributed import mixing, started
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import resuming
-import started
 
-from bome.checkpoint import load_latest
+from bome.storage.checkpoint import load_latest
+from tests.distributed import resuming, started
 
 
 @pytest.fixture(scope="session")

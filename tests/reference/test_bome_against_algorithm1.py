@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from algorithm1 import Array, Coreset, Losses, Minimax, Quadratic, algorithm1_step
 from torch import Tensor
 
 from bome import BOME, AutogradOracle, Batches, GradientDescent, Problem, Stepper
-from bome.barrier import Metric, Phi
+from bome.core.barrier import Metric, Phi
+from bome.core.trees import Pair
 from bome.methods.base import Step
 from bome.tasks import QuadraticInstance, Task, coreset, minimax, quadratic, quadratic_instance
-from bome.trees import Pair
+from tests.support.algorithm1 import Array, Coreset, Losses, Minimax, Quadratic, algorithm1_step
 
 XI = 0.05
 ALPHA = 0.05

@@ -1,0 +1,1 @@
+"""Continual learning as bilevel problems: streams of tasks, networks, memories, strategies."""

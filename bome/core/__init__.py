@@ -1,0 +1,1 @@
+"""What everything stands on: trees of tensors, the barrier, products, ranks, threads."""

@@ -1,0 +1,379 @@
+"""Run directories: what a run leaves on disk, and how it is read back.
+
+config.json      what was run; written first
+metrics.jsonl    one object per logged step
+checkpoints/     states to continue from, with `spec.json`: what they were made with
+summary.json     the outcome; written once the run has ended
+figures/         the figures of the report
+report.html      everything on one page
+"""
+
+import contextlib
+import json
+import math
+import random
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+
+from bome._version import __version__
+from bome.errors import NonFiniteError, ProblemError, StorageError
+from bome.loop import Record, Result
+from bome.methods.base import Method, check_accepted
+from bome.oracles import OracleName
+from bome.runs.perform import check_settings, default_log_every, solve
+from bome.runs.registry import Plan, plan
+from bome.stopping import Progress
+from bome.storage.checkpoint import write_atomic
+from bome.tasks import TASKS
+
+CONFIG, METRICS, SUMMARY, REPORT = "config.json", "metrics.jsonl", "summary.json", "report.html"
+CHECKPOINTS, FIGURES, SPEC = "checkpoints", "figures", "spec.json"
+
+COLLECTION = "collection.json"
+"""In a directory of run directories that belong together: which, in what order, and why."""
+
+FINISHED, DIVERGED = "finished", "diverged"
+"""The two values of `status` in a summary."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What `config.json` says.
+
+    Attributes:
+        task: the name of the task.
+        method: the name of the method, or `name:variant`.
+        set: the settings given by hand.
+        seed: of whatever the task draws.
+        oracle: how to differentiate.
+        log_every: steps between rows of `metrics.jsonl`.
+        save_every: steps between checkpoints.
+        settings: all settings of the run, given or not, for people.
+        about: the task in one line.
+        version: of this library.
+    """
+
+    task: str
+    method: str
+    set: dict[str, Any]
+    seed: int
+    oracle: OracleName
+    log_every: int
+    save_every: int
+    settings: dict[str, Any]
+    about: str
+    version: str
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What decides the result; a run may only be continued with the same."""
+        return {"task": self.task, "method": self.method, "set": self.set, "seed": self.seed}
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the run."""
+        words = ["bome", "run", self.task, "--method", self.method]
+        words += [word for key, value in self.set.items() for word in ("--set", f"{key}={value}")]
+        words += ["--seed", str(self.seed)]
+        words += ["--oracle", self.oracle] if self.oracle != "auto" else []
+        return shlex.join(words)
+
+
+def checked_plan(task: str, method: str, values: dict[str, Any], seed: int) -> Plan:
+    """A plan of which everything that can be checked without computing is known to be right."""
+    made = plan(task, method, values, seed)
+    check_settings(made.settings)
+    check_accepted(made.method, made.task.problem)
+    return made
+
+
+def configure(made: Plan, *, oracle: OracleName = "auto", log_every: int | None = None, save_every: int) -> Config:
+    """The configuration of a plan, with all defaults written out."""
+    spec = made.spec
+    return Config(
+        **spec,
+        oracle=oracle,
+        log_every=log_every if log_every is not None else default_log_every(made.settings.steps),
+        save_every=save_every,
+        settings={
+            "variant": made.task.variant,
+            "start": made.task.start,
+            **asdict(made.settings),
+            **own_settings(made.method),
+        },
+        about=_about(spec["task"]),
+        version=__version__,
+    )
+
+
+def own_settings(method: Method) -> dict[str, Any]:
+    """The fields of a method that are plain values; the inner map is made of settings of the run."""
+    return {key: x for key, x in vars(method).items() if isinstance(x, int | float | str)}
+
+
+def default_folder(config: Config) -> Path:
+    """A readable place under `runs/` that is still free."""
+    words = [config.task, *config.method.split(":"), *(f"{key}={value}" for key, value in config.set.items())]
+    return free_place("-".join([*words, f"seed{config.seed}"])[:200])
+
+
+def free_place(name: str, same: Callable[[Path], bool] = lambda place: False) -> Path:
+    """A place under `runs/` of about this name that is still free, or holds the `same` already."""
+    base = Path("runs") / "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in name)
+    place, number = base, 2
+    while place.exists() and (not place.is_dir() or any(place.iterdir())) and not same(place):
+        place = base.with_name(f"{base.name}-{number}")
+        number += 1
+    return place
+
+
+def prepare(folder: Path, config: Config) -> None:
+    """Make the directory of a new run and write its configuration.
+
+    A finished run of the very same configuration is repeated in place; anything else that is there is left alone.
+
+    Raises:
+        ProblemError: the directory holds something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ProblemError(f"{folder} is a file: choose another --out")
+    if folder.is_dir() and any(folder.iterdir()):
+        _check_replaceable(folder, config)
+        clear(folder)
+    write_config(folder, config)
+
+
+def write_config(folder: Path, config: Config) -> None:
+    """Write `config.json`, and beside the checkpoints what they are made with."""
+    write_atomic(folder / CONFIG, _dump(asdict(config)))
+    write_atomic(folder / CHECKPOINTS / SPEC, _dump(config.spec))
+
+
+def read_config(folder: Path) -> Config:
+    """Read `config.json`."""
+    if not (folder / CONFIG).exists():
+        raise ProblemError(f"{folder} is not a run directory: it has no {CONFIG}")
+    return config_from(_load(folder / CONFIG), str(folder / CONFIG))
+
+
+def config_from(found: dict[str, Any], where: str) -> Config:
+    """The configuration that an object of JSON is.
+
+    Raises:
+        StorageError: it is none; `where` it was found is told.
+    """
+    kinds: dict[str, type] = {"task": str, "method": str, "set": dict, "seed": int, "log_every": int, "save_every": int}
+    kinds |= {"settings": dict, "about": str, "version": str}
+    right = set(found) == {*kinds, "oracle"} and found["oracle"] in get_args(OracleName)
+    if not right or not all(isinstance(found[name], kind) for name, kind in kinds.items()):
+        raise StorageError(f"{where} is damaged: it is not the configuration of a run")
+    return Config(**found)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Runs that are shown together on one page.
+
+    Attributes:
+        title: of the page.
+        about: what the runs show, in a few sentences.
+        command: the command that made them; empty if there is no single one.
+        runs: the names of their directories, in order.
+    """
+
+    title: str
+    about: str
+    command: str
+    runs: list[str]
+
+
+def write_collection(folder: Path, collection: Collection) -> None:
+    """Write `collection.json`."""
+    write_atomic(folder / COLLECTION, _dump(asdict(collection)))
+
+
+def read_collection(folder: Path) -> Collection:
+    """Read `collection.json`, or, where there is none, take every run directory in the folder."""
+    if not (folder / COLLECTION).exists():
+        names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
+        return Collection(folder.resolve().name, "", "", names)
+    found = _load(folder / COLLECTION)
+    runs = found.get("runs")
+    texts = [found.get(key) for key in ("title", "about", "command")] + (runs if isinstance(runs, list) else [None])
+    # A name must not lead out of the folder.
+    if not all(isinstance(text, str) for text in texts) or any(Path(name).name != name for name in runs or ()):
+        raise StorageError(f"{folder / COLLECTION} is damaged: it is not a list of runs")
+    return Collection(found["title"], found["about"], found["command"], found["runs"])
+
+
+def read_spec(folder: Path) -> dict[str, Any] | None:
+    """What the checkpoints of the run were made with; None if there is no such record."""
+    path = folder / CHECKPOINTS / SPEC
+    return _load(path) if path.exists() else None
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """Read `summary.json`; None if the run has not ended."""
+    path = folder / SUMMARY
+    if not path.exists():
+        return None
+    found = _load(path)
+    if not isinstance(found.get("status"), str):
+        raise StorageError(f"{path} is damaged: it is not the summary of a run")
+    return found
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The rows of `metrics.jsonl`, without touching the file; a last line cut short by a kill is left out."""
+    path = folder / METRICS
+    if not path.exists():
+        return []
+    rows = []
+    *lines, tail = _read(path).split("\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(_row(line))
+        except (ValueError, RecursionError):
+            raise StorageError(f"{path}:{number}: not a row of a history") from None
+    with contextlib.suppress(ValueError, RecursionError):
+        rows.append(_row(tail))
+    return rows
+
+
+def solve_into(
+    folder: Path,
+    made: Plan,
+    config: Config,
+    *,
+    resume: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> dict[str, Any]:
+    """Run a plan in its directory, or continue it there, and write the summary.
+
+    The random numbers of Python, NumPy and torch start from the seed, so that equal configurations give equal results.
+
+    Returns:
+        The summary.
+
+    Raises:
+        NonFiniteError: the run diverged; the summary says so too.
+        RunInterruptedError: SIGINT or SIGTERM; the state is saved and there is no summary yet.
+    """
+    (folder / SUMMARY).unlink(missing_ok=True)
+    if not resume:
+        _seed_everything(config.seed)
+    record = Record(folder, config.save_every, resume)
+    try:
+        result = solve(made, log_every=config.log_every, record=record, progress=progress, oracle=config.oracle)
+    except NonFiniteError as error:
+        write_atomic(folder / SUMMARY, _dump(_summary(made, None, DIVERGED, str(error), error.step)))
+        raise
+    summary = _summary(made, result, FINISHED, result.status, result.steps)
+    observe = made.task.observe
+    if observe is not None:
+        summary["observed"] = observe(made.task.problem.point)
+        summary["resolved"] = made.task.observed_afresh(made.task.problem.point)
+    write_atomic(folder / SUMMARY, _dump(summary))
+    return summary
+
+
+def _seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - losses may use the old interface, which knows only small seeds
+    torch.manual_seed(seed)
+
+
+def _summary(made: Plan, result: Result | None, status: str, reason: str, steps: int) -> dict[str, Any]:
+    last = {} if result is None or not result.history.rows else result.history.rows[-1]
+    optimum = made.task.optimum
+    return {
+        "status": status,
+        "reason": reason,
+        "steps": steps,
+        "f": None if result is None else result.f,
+        "q": None if result is None else result.q,
+        "distance_to_optimum": last.get("distance_to_optimum"),
+        "optimum": None if optimum is None else {"f": optimum.f, "text": optimum.text},
+        "certificate": None if result is None else result.certificate.to_dict(),
+        "evaluations": {"f": 0, "g": 0, "hvp": 0, **({} if result is None else result.evaluations)},
+        "seconds": None if result is None else result.seconds,
+        "tuned": {} if result is None else result.tuned,
+    }
+
+
+def _check_replaceable(folder: Path, config: Config) -> None:
+    other = "choose another --out"
+    if not (folder / CONFIG).exists():
+        raise ProblemError(f"{folder} is not empty and not a run directory: {other}")
+    if read_config(folder).spec != config.spec:
+        raise ProblemError(f"{folder} holds a run with another configuration: {other}")
+    started = any((folder / CHECKPOINTS).glob("step_*"))
+    if started and (read_summary(folder) or {}).get("status") != FINISHED:
+        raise ProblemError(f"{folder} holds this run, unfinished: continue it with 'bome resume', or {other}")
+
+
+def clear(folder: Path) -> None:
+    """Remove what a run leaves in its directory, and only that."""
+    try:
+        for name in (SUMMARY, REPORT, METRICS, CONFIG):
+            (folder / name).unlink(missing_ok=True)
+        for name in (CHECKPOINTS, FIGURES):
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
+    except OSError as error:
+        raise StorageError(f"cannot clear {folder}: {error.strerror}") from error
+
+
+def _about(task: str) -> str:
+    """The first line of the docstring of the task's module."""
+    text = sys.modules[TASKS[task].__module__].__doc__ or ""
+    return text.strip().split("\n")[0]
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """The value with null in place of NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise StorageError(f"{path} is damaged: it is not text") from None
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(_read(path))
+    except (ValueError, RecursionError):
+        raise StorageError(f"{path} is damaged: it is not JSON") from None
+    if not isinstance(found, dict):
+        raise StorageError(f"{path} is damaged: it is not an object")
+    return found
+
+
+def _row(line: str) -> dict[str, Any]:
+    """The row of a line; the history writes numbers that JSON does not have as text."""
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError("not an object")
+    names = ("NaN", "Infinity", "-Infinity")
+    return {key: float(value) if isinstance(value, str) and value in names else value for key, value in row.items()}

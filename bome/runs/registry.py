@@ -1,0 +1,221 @@
+"""Names: which methods and tasks there are, and how settings given as text become objects."""
+
+import difflib
+import types
+import typing
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from bome import methods
+from bome.continual.streams import STREAMS
+from bome.errors import ProblemError
+from bome.inner import GradientDescent
+from bome.methods import Method
+from bome.tasks import TASKS
+from bome.tasks.task import Settings, Task
+from bome.tuner import Tuner
+
+METHODS: dict[str, type[Method]] = {
+    "bome": methods.BOME,
+    "bsg1": methods.BSG1,
+    "bvfsm": methods.BVFSM,
+    "penalty": methods.Penalty,
+    "itd": methods.ITD,
+    "reverse": methods.Reverse,
+    "aid-cg": methods.AIDCG,
+    "aid-fp": methods.AIDFP,
+    "stocbio": methods.StocBiO,
+    "vrbo": methods.VRBO,
+    "mrbo": methods.MRBO,
+    "ogda": methods.OGDA,
+    "gda": methods.GDA,
+    "f2sa": methods.F2SA,
+    "pbgd": methods.PBGD,
+    "soba": methods.SOBA,
+    "saba": methods.SABA,
+    "meha": methods.MEHA,
+    "darts": methods.DARTS,
+    "sama": methods.SAMA,
+}
+
+STRATEGIES: dict[str, str] = {
+    "offline": "all tasks at once, for two epochs: an upper bound",
+    "er": "experience replay from rings",
+    "gem": "gradient episodic memory: no step may increase the loss on an earlier task",
+    "mer": "meta-experience replay: Reptile over a reservoir, with minibatches",
+    "ctn+itd": "contextual transformation network as published, with the direct derivative only",
+    "ctn+bvfsm": "the same with bvfsm",
+    "ctn+penalty": "the same with penalty",
+    "ctn+pbgd": "the same with pbgd, that is bome with a constant multiplier",
+    "ctn+bome": "the same with bome",
+}
+"""What can be run on a stream of tasks, and a line on each."""
+
+CTN = "ctn+"
+"""With what the names of strategies with a bilevel method begin."""
+
+BARRIER = ("eta", "phi")
+"""Settings of runs that most methods do not have."""
+
+AUTO = "auto"
+"""The variant of BOME in which a `Tuner` picks T and the scale of the v step between steps."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A task, a method and their settings, all checked.
+
+    Attributes:
+        task: the task, with fresh variables.
+        method: the method.
+        settings: the settings of the run.
+        tuner: for variant `auto`.
+        spec: the names and values this plan was made from, for `config.json`.
+    """
+
+    task: Task
+    method: Method
+    settings: Settings
+    tuner: Tuner | None
+    spec: dict[str, Any]
+
+
+def plan(task: str, method: str = "bome", given: Mapping[str, Any] | None = None, seed: int = 0) -> Plan:
+    """Make a plan from names and settings.
+
+    Args:
+        task: the name of a task.
+        method: the name of a method, or `name:variant`.
+        given: settings by name, as text or as values: those of `Settings`, of the task (`variant`, `start`) and the
+            method's own.
+        seed: of whatever the task draws.
+    """
+    chosen = parsed(task, method, given or {})
+    name, _, variant = method.partition(":")
+    kind, common = METHODS[name], _types(Settings)
+    built = TASKS[task](**{key: chosen[key] for key in ("variant", "start") if key in chosen}, seed=seed)
+    values = {**built.suggested.get(name, {}), **_variant(kind, name, variant, built), **chosen}
+    settings = replace(built.settings, **{key: value for key, value in values.items() if key in common})
+    solver = build(kind, settings, values)
+    spec = {"task": task, "method": method, "set": chosen, "seed": seed}
+    return Plan(built, solver, settings, Tuner() if variant == AUTO else None, spec)
+
+
+def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings given as text as the values that their types want; names and texts that are wrong are refused.
+
+    The task is not built, which may take a while.
+    """
+    if task in STREAMS:
+        raise ProblemError(
+            f"{task} is a stream of tasks, which 'bome run {task}' learns with a strategy such as ctn+bome"
+        )
+    _known("task", task, (*TASKS, *STREAMS))
+    name, _, variant = method.partition(":")
+    if name in STRATEGIES:
+        raise ProblemError(f"{name} is a strategy for streams of tasks such as continual-pmnist, {task} is a task")
+    kind = METHODS[_known("method", name, METHODS)]
+    if variant:
+        _known(f"variant of {name}", variant, kind.variants)
+    known = {"variant": str, "start": str, **_types(kind), **_types(Settings)}
+    known.pop("inner", None)  # made of inner_lr, inner_steps and inner_momentum
+    for key in given:
+        _known("setting", key, known)
+        if key in BARRIER and key not in _types(kind):
+            raise ProblemError(f"{name} has no setting {key!r}: it is one of methods with a dynamic barrier, as bome")
+    return {key: _parse(key, value, known[key]) for key, value in given.items()}
+
+
+def variants(name: str) -> list[str]:
+    """The named variants of a method."""
+    return list(METHODS[name].variants)
+
+
+def strategy_variants(name: str) -> list[str]:
+    """The named variants of a strategy: those of its method, but for `itd`, of which there is the total derivative."""
+    if name == "ctn+itd":
+        return ["total"]
+    return variants(name.removeprefix(CTN)) if name.startswith(CTN) else []
+
+
+def check_strategy(strategy: str) -> None:
+    """Refuse the name of a strategy, or of a variant, that there is not."""
+    name, _, variant = strategy.partition(":")
+    _known("strategy", name, STRATEGIES)
+    if variant:
+        _known(f"variant of {name}", variant, strategy_variants(name))
+
+
+def strategy_settings(strategy: str, choices: type, names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a strategy given as text as the values that their types want.
+
+    Args:
+        strategy: its name, or `name:variant`.
+        choices: the dataclass of the settings of all strategies.
+        names: those of them that this strategy has.
+        given: settings by name: some of `names`, and of a `ctn+` strategy those of its method's own.
+    """
+    shared, name = _types(choices), strategy.partition(":")[0]
+    known = {key: shared[key] for key in names}
+    if name.startswith(CTN):
+        own = _types(METHODS[name.removeprefix(CTN)])
+        known |= {key: kind for key, kind in own.items() if key not in ("inner", "steps", *shared)}
+    for key in given:
+        if key in shared and key not in known:
+            raise ProblemError(f"{strategy} has no setting {key!r}; it has {', '.join(known)}")
+        _known("setting", key, known)
+    return {key: _parse(key, value, known[key]) for key, value in given.items()}
+
+
+def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[str, Any]:
+    if not variant:
+        return {}
+    preset = dict(kind.variants[variant])
+    return {**preset, **task.published.get(name, {})} if variant == "published" else preset
+
+
+def build(kind: type[Method], settings: Settings, values: Mapping[str, Any] | None = None) -> Method:
+    """A method from settings, and values of its own fields where they are given."""
+    given = {**asdict(settings), **(values or {})}
+    arguments = {key: given[key] for key in _types(kind) if key in given}
+    if "inner" in _types(kind):
+        arguments["inner"] = GradientDescent(settings.inner_lr, settings.inner_steps, settings.inner_momentum)
+    return kind(**arguments)
+
+
+def _known(what: str, name: str, names: Iterable[str]) -> str:
+    """The name, or an error that suggests the nearest one."""
+    names = list(names)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    raise ProblemError(f"unknown {what} {name!r}; {hint}")
+
+
+def _types(kind: type) -> dict[str, Any]:
+    """The fields of a dataclass and their types."""
+    hints = typing.get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind) if not f.name.startswith("_")}
+
+
+def _parse(key: str, value: Any, kind: Any) -> Any:
+    """A value from text, as its type wants it."""
+    if typing.get_origin(kind) is Literal:
+        if value not in typing.get_args(kind):
+            raise ProblemError(f"{key} must be one of {', '.join(map(str, typing.get_args(kind)))}, got {value!r}")
+        return value
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    if kind is bool:
+        if str(value).lower() not in ("true", "false"):
+            raise ProblemError(f"{key} must be true or false, got {value!r}")
+        return str(value).lower() == "true"
+    try:
+        if kind is int and float(value) != int(float(value)):
+            raise ValueError
+        return int(float(value)) if kind is int else kind(value)
+    except (TypeError, ValueError, OverflowError):
+        wanted = {int: "a whole number", float: "a number"}.get(kind, "text")
+        raise ProblemError(f"{key} must be {wanted}, got {value!r}") from None

@@ -1,0 +1,205 @@
+"""The history of a run: one row of named values per record, in memory and, if wanted, in `metrics.jsonl`."""
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bome.errors import ProblemError, StorageError
+from bome.storage.checkpoint import write_atomic
+
+Value = float | int | str | None
+Row = dict[str, Value]
+
+# JSON has no such numbers. These spellings are read as numbers by float() in Python and by Number() in JavaScript.
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class History:
+    """Rows of named values, appended one at a time.
+
+    `History()` lives in memory. `History.open(path)` continues the rows of a file, one JSON object per line; each row
+    is with the operating system when `append` returns, so that a killed process loses at most the row it was
+    writing. NaN and the infinities are written as the strings "NaN", "Infinity" and "-Infinity" and come back as
+    numbers; these three texts are therefore not accepted as text.
+
+    Attributes:
+        rows: all rows so far, oldest first; to be read, not changed.
+
+    Example:
+        >>> history = History()
+        >>> history.append({"step": 0, "f": 0.5})
+        >>> history.append({"step": 1, "f": 0.25, "note": "evaluated"})
+        >>> history.column("f")
+        [0.5, 0.25]
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._path: Path | None = None
+        self._file: FileIO | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read the rows of a file, created if missing, and append to it from now on.
+
+        A last line cut short by a kill is removed from the file.
+
+        Raises:
+            StorageError: the file cannot be read or written, or another line than the last is damaged.
+        """
+        history = cls()
+        try:
+            content = path.read_bytes() if path.exists() else b""
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}") from error
+        history.rows = _parse(content, path)
+        history._path = path
+        if not content or content != _render(history.rows):
+            write_atomic(path, _render(history.rows))
+        history._reopen(path)
+        return history
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def append(self, row: Mapping[str, Value]) -> None:
+        """Add a row; it is stored whole or not at all.
+
+        Raises:
+            ProblemError: a value is not a number, text or None.
+            StorageError: the file cannot be written.
+        """
+        line = _line(row)
+        if self._path is not None:
+            self._write(self._path, line)
+        self.rows.append(dict(row))
+
+    def truncate(self, step: int) -> None:
+        """Forget the rows of later steps, so that a resumed run repeats them as if it had never been interrupted.
+
+        A row belongs to the step in its column "step"; rows without one stay.
+        """
+        self.rows = [row for row in self.rows if _step(row) <= step]
+        if self._path is not None:
+            self.close()
+            write_atomic(self._path, _render(self.rows))
+            self._reopen(self._path)
+
+    def column(self, name: str) -> list[float]:
+        """Return one value per row; NaN where the row has no number of that name.
+
+        Raises:
+            ProblemError: there are rows, but none has that name.
+        """
+        if self.rows and not any(name in row for row in self.rows):
+            known = ", ".join(sorted({key for row in self.rows for key in row}))
+            raise ProblemError(f"the history has no column {name!r}; it has {known}")
+        return [_number(row.get(name)) for row in self.rows]
+
+    def flush(self) -> None:
+        """Force the rows to disk. Call it before saving a checkpoint, which must not be newer than its history."""
+        if self._path is None:
+            return
+        file = self._opened()
+        try:
+            os.fsync(file)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+
+    def close(self) -> None:
+        """Close the file; the rows stay readable."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _reopen(self, path: Path) -> None:
+        try:
+            self._file = FileIO(path, "ab")  # unbuffered: nothing waits in this process
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    def _opened(self) -> FileIO:
+        if self._file is None:
+            raise StorageError(f"cannot write {self._path}: the history is closed")
+        return self._file
+
+    def _write(self, path: Path, line: bytes) -> None:
+        descriptor = self._opened().fileno()
+        start = os.fstat(descriptor).st_size
+        try:
+            rest = memoryview(line)
+            while rest:  # a disk that is filling up takes only part of a line at first
+                rest = rest[os.write(descriptor, rest) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, start)  # half a line would spoil the next one
+            raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"cannot write {path}: {error.strerror}")
+
+
+def _line(row: Mapping[str, Value]) -> bytes:
+    return json.dumps({key: _encode(key, value) for key, value in row.items()}, allow_nan=False).encode() + b"\n"
+
+
+def _render(rows: list[Row]) -> bytes:
+    return b"".join(map(_line, rows))
+
+
+def _encode(key: str, value: Value) -> Value:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if not (value is None or isinstance(value, (float, int, str))) or value in _NOT_FINITE:
+        raise ProblemError(
+            f"the value {value!r} of {key!r} cannot go into a history; give a number, other text or None"
+        )
+    return value
+
+
+def _parse(content: bytes, path: Path) -> list[Row]:
+    *lines, tail = content.split(b"\n")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(_parse_line(line))
+        except (ValueError, RecursionError) as error:
+            raise StorageError(f"{path}:{number}: not a row of a history") from error
+    # Without its newline the last line may be cut short; a whole object is whole all the same.
+    with contextlib.suppress(ValueError, RecursionError):
+        rows.append(_parse_line(tail))
+    return rows
+
+
+def _parse_line(line: bytes) -> Row:
+    """Return the row of a line; anything else is a ValueError."""
+    row = json.loads(line.decode())
+    if not isinstance(row, dict) or not all(
+        value is None or isinstance(value, (float, int, str)) for value in row.values()
+    ):
+        raise ValueError("not an object of plain values")
+    return {key: _NOT_FINITE.get(value, value) if isinstance(value, str) else value for key, value in row.items()}
+
+
+def _step(row: Row) -> float:
+    step = row.get("step")
+    return step if isinstance(step, (int, float)) else -math.inf
+
+
+def _number(value: Value) -> float:
+    return float(value) if isinstance(value, (int, float)) else math.nan

@@ -1,0 +1,1 @@
+"""Files of users: scanned, checked, made into features."""

@@ -1,0 +1,1 @@
+"""How well wrong labels are found, against other tools."""

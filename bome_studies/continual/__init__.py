@@ -1,0 +1,1 @@
+"""Continual learning, as in the paper."""

@@ -1,0 +1,231 @@
+"""Continual learning: the contextual transformation network with BOME, beside the strategies of the paper's table.
+
+The stages, each made of runs in folders of their own, so that any number of processes may share them:
+
+1. on the tuning tasks, the settings of every strategy whose settings are not published: the highest mean ACC wins;
+2. every strategy on all its seeds;
+3. BOME with other η, φ and T.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bome.continual.run import Spec, carry_out_part, ended
+from bome.errors import ProblemError
+from bome.storage.checkpoint import write_atomic
+from bome_studies.continual.claims import NOTES, claims, notes, rows_of
+from bome_studies.continual.figures import sections
+from bome_studies.continual.protocol import PROTOCOLS, Candidate, Protocol, Values
+from bome_studies.continual.results import Entry, Missing, Results, Runs
+from bome_studies.learning.claims import decided
+from bome_studies.page import command
+from bome_studies.study import Findings, Preset, Report
+from bome_studies.toys.trials import PARTS, default_workers, each
+
+ABOUT = (
+    "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
+    "v modulates a base network θ, task by task; θ learns from the current samples and a small memory of earlier ones, "
+    "and v from a memory of its own. Bilevel methods decide how v and θ move. What is called tuned was chosen on "
+    "tuning tasks, which are judged by held-out training images. Some other settings, and some rules of the "
+    "experiment, were settled with test accuracies in view: the notes say which."
+)
+
+UNFINISHED = " This page was made before all runs had ended, see the notes: what they are to decide cannot be said yet."
+
+CHOSEN = "chosen.json"
+"""The settings chosen on the tuning tasks, with all that were tried."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The settings of a strategy.
+
+    Attributes:
+        values: beside the usual ones.
+        tried: the mean ACC on the tuning tasks of all settings among which they were chosen; None where a run diverged.
+    """
+
+    values: Values
+    tried: tuple[float | None, ...] = ()
+
+
+class Continual:
+    """The continual-learning experiment."""
+
+    name = "continual"
+
+    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+        """Run it; what is finished in `folder` is read, and what is under way there is continued."""
+        workers = 1 if preset == "smoke" else default_workers()
+        return self._findings(preset, [carry_out(protocol, folder, report, workers) for protocol in PROTOCOLS[preset]])
+
+    def so_far(self, preset: Preset, folder: Path) -> Findings:
+        """What the finished runs in `folder` tell; nothing is run."""
+        found = [collected(protocol, folder) for protocol in PROTOCOLS[preset]]
+        if not any(results.entries for results in found):
+            again = command(self.name, preset, out=folder)
+            raise ProblemError(f"no run in {folder} has ended with today's settings: go on with '{again}'")
+        return self._findings(preset, found)
+
+    def _findings(self, preset: Preset, found: Sequence[Results]) -> Findings:
+        made_by = command(self.name, preset)
+        return Findings(
+            title="Continual learning",
+            about=ABOUT + (UNFINISHED if any(results.missing for results in found) else ""),
+            sections=tuple(section for results in found if results.entries for section in sections(results)),
+            claims=decided((claim for results in found for claim in claims(results)), preset),
+            rows=tuple(row for results in found for row in rows_of(results, preset, made_by)),
+            notes=(*(note for results in found for note in notes(results)), *(NOTES if preset != "smoke" else ())),
+        )
+
+
+CONTINUAL = Continual()
+
+
+def one_part(
+    preset: Preset, task: str, strategy: str, seed: int, folder: Path, variant: str | None = None
+) -> dict[str, Any]:
+    """Carry out exactly one run of a preset, and the choice of its settings if that has not been made.
+
+    Args:
+        preset: which protocol.
+        task: the stream.
+        strategy: its name.
+        seed: of the run.
+        folder: of the experiment, as `bome reproduce continual --out` has it.
+        variant: "published" or "selected", where the preset has both; by default the former.
+
+    Returns:
+        The summary of the run.
+    """
+    protocol = next((p for p in PROTOCOLS[preset] if p.task == task), None)
+    if protocol is None:
+        raise ProblemError(f"preset {preset!r} has no task {task!r}")
+    candidate = protocol.candidate(strategy, variant)  # the first of the strategy where no variant is named
+    values = choose(protocol, candidate, folder, lambda what, done, total: None, 1).values
+    spec = Spec(task, strategy, seed, values)
+    return carry_out_part(spec, place(folder, spec))
+
+
+def carry_out(protocol: Protocol, folder: Path, report: Report, workers: int) -> Results:
+    """All stages on one stream."""
+    task = protocol.task
+    chosen = [(candidate, choose(protocol, candidate, folder, report, workers)) for candidate in protocol.candidates]
+    work = [spec for candidate, settings in chosen for spec in _runs(task, candidate, settings.values)]
+    work += [spec for specs in _further(protocol).values() for spec in specs]
+    perform(work, folder, workers, lambda n, of: report(task, n, of))
+    return collected(protocol, folder)
+
+
+def collected(protocol: Protocol, folder: Path) -> Results:
+    """What the finished runs on one stream tell."""
+    task, entries, missing = protocol.task, [], []
+    for candidate in protocol.candidates:
+        settings = _settled(protocol, candidate, folder)
+        runs = Runs([]) if settings is None else _ended(_runs(task, candidate, settings.values), folder)
+        if settings is not None and runs.summaries:
+            usual = Spec(task, candidate.strategy, 0).config().settings
+            rest = (settings.values, runs, settings.tried, candidate.grid, candidate.seeds, usual)
+            entries.append(Entry(candidate.strategy, candidate.variant, *rest))
+        if len(runs.summaries) < candidate.seeds:
+            told = f"{candidate.strategy} ({candidate.variant}): {len(runs.summaries)} of {candidate.seeds}"
+            missing.append(Missing(candidate.variant, told))
+    ablations, short = [], 0
+    for label, specs in _further(protocol).items():
+        runs = _ended(specs, folder)
+        short += len(runs.summaries) < len(specs)
+        if runs.summaries:
+            ablations.append(Entry(specs[0].strategy, label, specs[0].values, runs, seeds=len(specs)))
+    if short:
+        told = f"other settings of BOME: {len(protocol.ablations) - short} of {len(protocol.ablations)}"
+        missing.append(Missing("ablation", told))
+    return Results(task, tuple(entries), tuple(ablations), tuple(missing))
+
+
+def place(folder: Path, spec: Spec) -> Path:
+    """The folder of a run in that of the experiment."""
+    words = [spec.strategy.replace(":", "-"), *(f"{key}={value}" for key, value in spec.values.items())]
+    kind = () if spec.part == "learning" else (spec.part,)
+    return Path(folder, PARTS, spec.task, *kind, "-".join([*words, f"seed{spec.seed}"]))
+
+
+def _runs(task: str, candidate: Candidate, values: Values) -> list[Spec]:
+    return [Spec(task, candidate.strategy, seed, values) for seed in range(candidate.seeds)]
+
+
+def _further(protocol: Protocol) -> dict[str, list[Spec]]:
+    """The runs of the ablations."""
+    seeds = range(protocol.ablation_seeds)
+    return {
+        label: [Spec(protocol.task, strategy, seed, values) for seed in seeds]
+        for label, (strategy, values) in protocol.ablations.items()
+    }
+
+
+def _ended(specs: Sequence[Spec], folder: Path) -> Runs:
+    """The runs that have ended, up to the first that has not."""
+    found: list[dict[str, Any]] = []
+    for spec in specs:
+        summary = ended(spec, place(folder, spec))
+        if summary is None:
+            break
+        found.append(summary)
+    return Runs(found)
+
+
+def choose(protocol: Protocol, candidate: Candidate, folder: Path, report: Report, workers: int) -> Chosen:
+    """The settings of a strategy: those with the highest mean ACC on the tuning tasks, recorded in a file."""
+    task, tried = protocol.task, _tried(protocol, candidate)
+    label = f"{task}: choosing {candidate.strategy}"
+    perform([spec for specs in tried for spec in specs], folder, workers, lambda n, of: report(label, n, of))
+    found = _settled(protocol, candidate, folder)
+    assert found is not None  # noqa: S101 - all that are tried have ended
+    if tried:
+        scores = [{"values": specs[0].values, "acc": acc} for specs, acc in zip(tried, found.tried, strict=True)]
+        choice = {"task": task, "strategy": candidate.strategy, "values": found.values}
+        content = {**choice, "judged by": "ACC", "seeds": protocol.tuning_seeds, "tried": scores}
+        record = folder / PARTS / task / "tuning" / f"{candidate.strategy}-{CHOSEN}"
+        write_atomic(record, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return found
+
+
+def _settled(protocol: Protocol, candidate: Candidate, folder: Path) -> Chosen | None:
+    """The settings with the highest mean ACC on the tuning tasks; None if not all that are tried have ended."""
+    tried = _tried(protocol, candidate)
+    if not tried:
+        return Chosen(candidate.grid[0] if candidate.grid else {})
+    runs = [_ended(specs, folder) for specs in tried]
+    if any(len(found.summaries) < protocol.tuning_seeds for found in runs):
+        return None
+    means = [found.mean("acc")[0] for found in runs]
+    best = max(range(len(means)), key=lambda i: -1.0 if math.isnan(means[i]) else means[i])
+    return Chosen(candidate.grid[best], tuple(None if math.isnan(mean) else mean for mean in means))
+
+
+def _tried(protocol: Protocol, candidate: Candidate) -> list[list[Spec]]:
+    """The runs on the tuning tasks by which settings are chosen, for each of them; none if there is no choice."""
+    grid, seeds = candidate.grid if len(candidate.grid) > 1 else (), range(protocol.tuning_seeds)
+    return [[Spec(protocol.task, candidate.strategy, seed, values, "tuning") for seed in seeds] for values in grid]
+
+
+def perform(specs: Sequence[Spec], folder: Path, workers: int, report: Callable[[int, int], None]) -> None:
+    """Carry out runs, some at a time."""
+    parts = [(spec, place(folder, spec)) for spec in specs]
+    for done, _ in enumerate(each(_perform, parts, workers), start=1):
+        report(done, len(parts))
+
+
+def _perform(part: tuple[Spec, Path]) -> None:
+    """With one thread, which for networks of this size is the best use of a core."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        carry_out_part(*part)
+    finally:
+        torch.set_num_threads(threads)

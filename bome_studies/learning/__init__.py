@@ -1,0 +1,1 @@
+"""Data cleaning and learned penalties, as in the paper."""

@@ -1,0 +1,235 @@
+"""What a comparison says: sections of the report, rows of `docs/results/<experiment>.json`, and claims."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from bome.runs.sweep import mean_and_error
+from bome_studies.learning import figures as figures
+from bome_studies.learning.comparison import Comparison, Entry
+from bome_studies.study import Claim, Preset, Row, Section, Table
+
+METRICS = ("test_accuracy", "test_loss", "val2_loss", "f1", "precision", "recall")
+TITLES = {
+    "test_accuracy": "test accuracy, %",
+    "val2_loss": "validation 2 loss",
+    "f1": "F1, %",
+}
+"""Of the metrics that tables show."""
+
+
+def accuracy(number: tuple[float, float | None]) -> str:
+    """Mean and standard error in words."""
+    mean, error = number
+    return f"{mean:.2f}" if error is None else f"{mean:.2f} ± {error:.2f}"
+
+
+def loss(number: tuple[float, float | None]) -> str:
+    """Mean and standard error of what has no natural size, in words."""
+    mean, error = number
+    return f"{mean:.4g}" if error is None else f"{mean:.4g} ± {error:.2g}"
+
+
+def rows_of(found: Comparison, preset: Preset, command: str, extra: Sequence[str]) -> Iterator[Row]:
+    """All numbers of a task."""
+
+    def row(method: str, variant: str, metric: str, number: tuple[float, float | None], seeds: int) -> Row:
+        return Row(found.task, method, variant, metric, number[0], number[1], seeds, preset, command)
+
+    for name, seeds in found.references.items():
+        for metric in seeds[0]:
+            yield row("reference", name, metric, found.reference(name, metric), len(seeds))
+    entries = [(entry, "selected") for entry in found.entries] + list(zip(found.extra, extra, strict=True))
+    entries += [(entry, f"{name}: {label}") for name, each in found.ablations.items() for label, entry in each.items()]
+    for entry, variant in entries:
+        seeds_done = sum(outcome.status == "finished" for outcome in entry.outcomes)
+        for metric in METRICS:
+            number = entry.last(metric)
+            if not math.isnan(number[0]):
+                yield row(entry.method, variant, metric, number, seeds_done)
+        resolved = entry.last("test_accuracy", resolved=True)
+        if not math.isnan(resolved[0]):
+            yield row(entry.method, variant, "test_accuracy_resolved", resolved, seeds_done)
+        if variant == "selected":
+            steps = float(entry.values["steps"])
+            yield row(entry.method, variant, "inner_steps", (float(entry.values["inner_steps"]), None), seeds_done)
+            yield row(entry.method, variant, "outer_lr", (float(entry.values["outer_lr"]), None), seeds_done)
+            yield row(entry.method, variant, "steps", (steps, None), seeds_done)
+            yield row(entry.method, variant, "gradient_equivalents", (steps * entry.units, None), seeds_done)
+            yield row(entry.method, variant, "seconds", (steps * entry.seconds, None), seeds_done)
+
+
+def decided(claims: Iterable[Claim], preset: Preset) -> tuple[Claim, ...]:
+    """The claims; of the few steps of preset smoke nothing can be said."""
+    return tuple(replace(claim, holds=None) if preset == "smoke" else claim for claim in claims)
+
+
+def first_or_level(found: Comparison, bome: Entry, variant: str) -> Claim:
+    """Whether BOME is first of all methods at equal gradient-equivalents, or within a standard error of the first.
+
+    On the seeds that all of them have, by the differences on each: the draw of the data is the same for both.
+    """
+    alike = found.alike
+    bome = bome.on(len(alike.entries[0].outcomes))
+    others = [entry for entry in alike.entries if entry.method != "bome" and entry.finished]
+    best = max(others, key=lambda entry: entry.last("test_accuracy")[0])
+    difference, error = mean_and_error(
+        [
+            ours.last["test_accuracy"] - theirs.last["test_accuracy"]
+            for ours, theirs in zip(bome.outcomes, best.outcomes, strict=True)
+        ]
+    )
+    return Claim(
+        "BOME is first, or within one standard error of the first, at equal gradient-equivalents",
+        found.task,
+        variant,
+        f"bome {accuracy(bome.last('test_accuracy'))}, best other: {best.method} "
+        f"{accuracy(best.last('test_accuracy'))}, difference {accuracy((difference, error))} on {len(bome.outcomes)} "
+        "common seeds",
+        difference >= -(error or 0.0),
+    )
+
+
+def at_least(text: str, task: str, variant: str, number: tuple[float, float | None], aim: float) -> Claim:
+    """A number against an aim of this project."""
+    return Claim(text, task, variant, f"{accuracy(number)} (aim {aim:g})", number[0] >= aim)
+
+
+def near(text: str, task: str, number: tuple[float, float | None], told: float, within: float) -> Claim:
+    """A number against that of the authors."""
+    found = f"{accuracy(number)} (released {told:g}; may differ by {within:g})"
+    return Claim(text, task, "references", found, abs(number[0] - told) <= within)
+
+
+def one_inner_step(found: Comparison) -> Claim:
+    """Whether T = 1 is as good as the largest T."""
+    by_t = found.ablations["T"]
+    one, most = by_t["T = 1"].last("test_accuracy"), [*by_t.values()][-1].last("test_accuracy")
+    return Claim(
+        "T = 1 is nearly as good as the largest T at equal outer steps (within 0.3 points)",
+        found.task,
+        "ablation",
+        f"{accuracy(one)} and {accuracy(most)}",
+        one[0] >= most[0] - 0.3,
+    )
+
+
+def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], *, cleaning: bool) -> Iterator[Section]:
+    """The tables and figures of a task."""
+    alike = found.alike
+    seeds = len(alike.entries[0].outcomes)
+    drawings = [
+        figures.drawing(
+            f"{found.task}-{quantity}",
+            f"{figures.QUANTITIES[quantity].split(',')[0].capitalize()} on {found.task}",
+            f"Mean over seeds 0 to {seeds - 1}; the band around BOME is its standard error. Left: equal numbers of "
+            "gradients; right: the time these steps take, measured apart with one thread.",
+            figures.curves(alike, quantity, ("units", "seconds"), lines),
+        )
+        for quantity in ("test_accuracy", "test_loss", *(("f1",) if cleaning else ()))
+    ]
+    drawings.append(
+        figures.drawing(
+            f"{found.task}-resolved",
+            f"What the outer variable is worth on {found.task}",
+            "Methods that move θ along ∇f have trained on the validation set. Solving the inner problem afresh shows "
+            "what v alone brings. Best first, by the loss on validation set 2.",
+            figures.joint_and_resolved(alike, lines),
+        )
+    )
+    drawings.append(
+        figures.drawing(
+            f"{found.task}-search",
+            f"The choice of T and the step size of v on {found.task}",
+            "Seed 0, a short run for each configuration; runs that diverged are left out. The best step size of each T "
+            "then ran for the full budget, and the lowest loss there won.",
+            figures.search(found),
+        )
+    )
+    yield Section(found.task, _about(found), tuple(drawings), results(found, extra, cleaning=cleaning))
+    for i, (name, each) in enumerate(found.ablations.items()):
+        yield Section(
+            f"{found.task}: {name}",
+            _shared(each),
+            (
+                figures.drawing(
+                    f"{found.task}-ablation-{i}",
+                    f"{name} on {found.task}",
+                    "Along the runs.",
+                    figures.ablation(
+                        each, ("test_accuracy", "f1") if cleaning else ("test_accuracy", "test_loss"), "step"
+                    ),
+                ),
+            ),
+            _varied(name, each, cleaning=cleaning),
+        )
+
+
+def results(found: Comparison, extra: Sequence[str], *, cleaning: bool) -> Table:
+    """What every method reaches, and the reference models."""
+    entries = [(entry.method, entry) for entry in found.entries]
+    entries += [(f"bome, “{name}”", entry) for name, entry in zip(extra, found.extra, strict=True)]
+    rows = []
+    for title, entry in entries:
+        steps = entry.values["steps"]
+        settings = f"{entry.values['inner_steps']}", f"{entry.values['outer_lr']:g}", f"{steps}"
+        costs = f"{steps * entry.units:.0f}", f"{len(entry.outcomes) - len(entry.astray)}"
+        rows.append(
+            (
+                title,
+                *_reached(entry, cleaning=cleaning),
+                _told(entry, "test_accuracy", resolved=True),
+                *settings,
+                *costs,
+            )
+        )
+    for name, each in found.references.items():
+        numbers = [_cell(m, found.reference(name, m)) if m in each[0] else "" for m in _metrics(cleaning=cleaning)]
+        rows.append((f"reference: {name}", *numbers, "", "", "", "", "", f"{len(each)}"))
+    header = ("method", *(TITLES[metric] for metric in _metrics(cleaning=cleaning)), "θ afresh, %")
+    return Table((*header, "T", "ξ_v", "steps", "gradients", "seeds"), tuple(rows))
+
+
+def _metrics(*, cleaning: bool) -> tuple[str, ...]:
+    return ("test_accuracy", "val2_loss", *(("f1",) if cleaning else ()))
+
+
+def _reached(entry: Entry, *, cleaning: bool) -> tuple[str, ...]:
+    return tuple(_told(entry, metric) for metric in _metrics(cleaning=cleaning))
+
+
+def _told(entry: Entry, metric: str, *, resolved: bool = False) -> str:
+    return _cell(metric, entry.last(metric, resolved=resolved))
+
+
+def _cell(metric: str, number: tuple[float, float | None]) -> str:
+    if math.isnan(number[0]):
+        return ""
+    return loss(number) if metric.endswith("loss") else accuracy(number)
+
+
+def _about(found: Comparison) -> str:
+    """What the table does not say."""
+    told = ["Best first, by the loss on validation set 2; mean ± standard error over the seeds."]
+    astray = [(entry.method, entry.astray) for entry in found.entries if entry.astray]
+    if astray:
+        named = "; ".join(f"{method} on {_listed('seed', seeds)}" for method, seeds in astray)
+        told.append(f"Diverged, and therefore last here and in no figure: {named}.")
+    return " ".join(told)
+
+
+def _listed(word: str, numbers: Sequence[int]) -> str:
+    return f"{word}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def _shared(entries: Mapping[str, Entry]) -> str:
+    """The settings that all runs of an ablation have."""
+    first = next(iter(entries.values()))
+    same = {k: x for k, x in first.values.items() if all(each.values.get(k) == x for each in entries.values())}
+    seeds = _listed("seed", [outcome.job.seed for outcome in first.outcomes])
+    return f"{first.method} on {seeds} with {', '.join(f'{key} = {value}' for key, value in same.items())}."
+
+
+def _varied(name: str, entries: Mapping[str, Entry], *, cleaning: bool) -> Table:
+    rows = tuple((label, *_reached(entry, cleaning=cleaning)) for label, entry in entries.items())
+    return Table((name, *(TITLES[metric] for metric in _metrics(cleaning=cleaning))), rows)

@@ -1,0 +1,1 @@
+"""Every method on every kind of training: oracles, precision, ranks."""

@@ -1,0 +1,1 @@
+"""Weights of data sources, against trivial mixtures."""

@@ -1,0 +1,1 @@
+"""The rates that the theory promises, measured."""

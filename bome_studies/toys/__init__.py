@@ -1,0 +1,1 @@
+"""The toy problems of the paper."""
