@@ -16,3 +16,6 @@ Loss = Callable[[Any, Any, Any], Tensor]
 
 Projection = Callable[[Tensor], Tensor]
 """Maps a tensor to the nearest point of a set."""
+
+Report = Callable[[str, int, int], None]
+"""Hears how far work has come: `(stage, done, total)`."""

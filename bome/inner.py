@@ -8,30 +8,18 @@ step, since each look-ahead is an optimisation run of its own.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from bome._checks import check_count, check_decay, check_positive
 from bome._typing import Leaves
 from bome.errors import ProblemError
 
 Buffers = tuple[Tensor, ...]
 """The buffers of one leaf."""
-
-
-def check_steps(steps: int) -> None:
-    """Refuse an inner loop without a step."""
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise ProblemError(f"inner_steps (T) must be a whole number of at least 1, got {steps!r}")
-
-
-def check_rate(name: str, value: float) -> None:
-    """Refuse a step size that is not a positive number."""
-    if not isinstance(value, Real) or not 0 < value < float("inf"):
-        raise ProblemError(f"{name} must be a positive number, got {value!r}")
 
 
 class InnerMap(ABC):
@@ -93,12 +81,6 @@ class DifferentiableMap(InnerMap):
         return tuple(after)
 
 
-def check_share(name: str, value: float) -> None:
-    """Refuse a decay rate that is not in [0, 1)."""
-    if not isinstance(value, Real) or not 0 <= value < 1:
-        raise ProblemError(f"{name} must be in [0, 1), got {value!r}")
-
-
 @dataclass(frozen=True)
 class GradientDescent(DifferentiableMap):
     """θ ← θ − α m, m ← μ m + ∇g, with m = ∇g where μ = 0.
@@ -114,9 +96,9 @@ class GradientDescent(DifferentiableMap):
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        check_steps(self.steps)
-        check_rate("inner_lr (α)", self.lr)
-        check_share("inner momentum", self.momentum)
+        check_count("inner_steps (T)", self.steps)
+        check_positive("inner_lr (α)", self.lr)
+        check_decay("inner momentum", self.momentum)
 
     def with_steps(self, steps: int) -> "GradientDescent":
         """The same map with another T."""
@@ -161,11 +143,11 @@ class Adam(DifferentiableMap):
     eps: float = 1e-8
 
     def __post_init__(self) -> None:
-        check_steps(self.steps)
-        check_rate("inner_lr (α)", self.lr)
+        check_count("inner_steps (T)", self.steps)
+        check_positive("inner_lr (α)", self.lr)
         for beta in self.betas:
-            check_share("each of betas", beta)
-        check_rate("eps", self.eps)
+            check_decay("each of betas", beta)
+        check_positive("eps", self.eps)
 
     def with_steps(self, steps: int) -> "Adam":
         """The same map with another T."""
@@ -199,7 +181,7 @@ class TorchOptim(InnerMap):
     steps: int = 10
 
     def __post_init__(self) -> None:
-        check_steps(self.steps)
+        check_count("inner_steps (T)", self.steps)
         if not callable(self.factory):
             raise ProblemError(
                 "TorchOptim needs a function that makes an optimiser, such as "

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from bome._checks import check_count
 from bome._typing import Leaves
 from bome.certificate import Certificate, certify
 from bome.core.ranks import Ranks
@@ -31,7 +32,7 @@ from bome.oracles import Oracle, OracleName
 from bome.oracles.base import snapshot
 from bome.problem import Problem
 from bome.stepper import Stepper
-from bome.stopping import MaxSteps, Progress, Stop, check_count
+from bome.stopping import MaxSteps, Progress, Stop
 from bome.storage import checkpoint
 from bome.storage.history import History
 from bome.tuner import Tuner

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.utils.data import Dataset, DistributedSampler, Sampler
 
+from bome._checks import check_decay, check_positive
 from bome.errors import ProblemError
-from bome.inner import check_rate, check_share
 
 FLUSHED_AT_ONCE = 1 << 16
 """Rows brought up to date together by `flush`: what a step holds beside the table stays small."""
@@ -46,11 +46,11 @@ class RowSGD(Optimizer):
     """
 
     def __init__(self, params: Any, lr: float, momentum: float = 0.0) -> None:
-        check_rate("lr", lr)
-        check_share("momentum", momentum)
+        check_positive("lr", lr)
+        check_decay("momentum", momentum)
         super().__init__(params, {"lr": lr, "momentum": momentum})
         for group in self.param_groups:
-            check_share("momentum", group["momentum"])
+            check_decay("momentum", group["momentum"])
             if any(p.dim() < 1 for p in group["params"]):
                 raise ProblemError("RowSGD needs tables whose first dimension counts the rows, got a scalar")
 

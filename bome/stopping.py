@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from bome._checks import check_count, check_positive
 from bome.errors import ProblemError
-from bome.inner import check_rate
 from bome.methods.base import Info
 
 
@@ -29,12 +29,6 @@ class Stop(Protocol):
 
     def __call__(self, progress: Progress) -> str | None:
         """Why the run is over, or None to go on."""
-
-
-def check_count(name: str, value: int) -> None:
-    """Refuse what is not a whole number of at least 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ProblemError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ class MaxSeconds:
     seconds: float
 
     def __post_init__(self) -> None:
-        check_rate("seconds", self.seconds)
+        check_positive("seconds", self.seconds)
 
     def __call__(self, progress: Progress) -> str | None:
         """Over when it is spent."""
@@ -87,7 +81,7 @@ class Stationary:
     every: int = 100
 
     def __post_init__(self) -> None:
-        check_rate("tolerance", self.tolerance)
+        check_positive("tolerance", self.tolerance)
         check_count("every", self.every)
 
     def __call__(self, progress: Progress) -> str | None:

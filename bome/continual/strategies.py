@@ -21,7 +21,6 @@ activations; the replay of one of its two versions also draws from the memory of
 targets exist yet (setting `replay_from=seen` does that); and it normalises D and R apart (BatchNorm), here together.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,11 +34,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, kl_div, log_softmax, softmax
 from torch.optim import SGD, Optimizer
 
+from bome._checks import check_count, check_nonnegative, check_positive, check_share
 from bome.continual.memory import Reservoir, Ring
 from bome.continual.streams import Labelled, Stream
 from bome.core.barrier import Phi
 from bome.errors import ProblemError
-from bome.inner import check_rate
 from bome.methods import ITD, Method
 from bome.methods.alternating import Alternating
 from bome.problem import Batches, Problem
@@ -108,17 +107,14 @@ class Choices:
             ("replay", 1),
             ("epochs", 1),
         ):
-            if getattr(self, name) < least:
-                raise ProblemError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
+            check_count(name, getattr(self, name), least)
         for name in ("theta_lr", "outer_lr", "temperature", "gamma_reptile"):
-            check_rate(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         if self.memory > MOST:
             raise ProblemError(f"memory must be at most {MOST:,}, got {self.memory:,}")
-        if not 0 < self.semantic < 1:
-            raise ProblemError(f"semantic must be a share between 0 and 1, got {self.semantic!r}")
+        check_share("semantic", self.semantic)
         for name in ("inner_lr", "clip", "strength", "margin"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ProblemError(f"{name} must be 0 or a positive number, got {getattr(self, name)!r}")
+            check_nonnegative(name, getattr(self, name))
 
 
 class Given(NamedTuple):

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
+from bome._checks import check_count, check_share
 from bome.core.threads import threads_for
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
@@ -188,10 +189,8 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _check_settings(self) -> None:
-        if not isinstance(self.guard_folds, (int, np.integer)) or self.guard_folds < 2:
-            raise ProblemError(f"guard_folds must be a whole number of at least 2, got {self.guard_folds!r}")
-        if not 0 < self.validation_fraction < 1:
-            raise ProblemError(f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}")
+        check_count("guard_folds", self.guard_folds, 2)
+        check_share("validation_fraction", self.validation_fraction)
         if self.model is not None and not callable(self.model):
             raise ProblemError(
                 "model must be None, a torch.nn.Module or a function (features, classes) -> module, "

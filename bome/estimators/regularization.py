@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bome._checks import check_count
 from bome.errors import ProblemError
 from bome.estimators.features import check_known
 from bome.estimators.gates import Job, learn_gates, penalties
@@ -176,8 +177,7 @@ class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, x: Matrix, targets: Array, held: tuple[Matrix, Array] | None, kind: Kind) -> Affine:
         """Learn the penalties, fit, and return the model in the units of the input."""
-        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise ProblemError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
+        check_count("max_iter", self.max_iter)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         groups = self._group_numbers(x.shape[1])
         mean, scale = _scales(x)

@@ -26,13 +26,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from bome._checks import check_count, check_positive
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.linalg import conjugate_gradients
 from bome.core.trees import Pair, sub
-from bome.inner import InnerMap, check_rate
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
-from bome.methods.checks import check_terms
 from bome.oracles.base import Needs, Oracle
 
 
@@ -55,8 +55,8 @@ class AIDCG(Method):
     settles = "solution"
 
     def __post_init__(self) -> None:
-        check_terms("K", self.K)
-        check_rate("tolerance", self.tolerance)
+        check_count("K", self.K)
+        check_positive("tolerance", self.tolerance)
 
     @property
     def cost(self) -> Mapping[str, int]:

@@ -32,11 +32,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from bome._checks import check_positive
 from bome._typing import State
 from bome.core.barrier import Metric, Phi, barrier, euclidean, kkt_gradient, multiplier, weighted
 from bome.core.trees import Pair, axpy, sub
 from bome.errors import ProblemError
-from bome.inner import InnerMap, check_rate
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
 
@@ -71,7 +72,7 @@ class BOME(Method):
     }
 
     def __post_init__(self) -> None:
-        check_rate("eta (η)", self.eta)
+        check_positive("eta (η)", self.eta)
         if self.phi not in ("norm", "gap"):
             raise ProblemError(f"phi must be 'norm' (η‖∇q̂‖²) or 'gap' (η q̂), got {self.phi!r}")
         if not isinstance(self.inner, InnerMap):
@@ -81,7 +82,7 @@ class BOME(Method):
         if self.draw not in ("one", "fresh"):
             raise ProblemError(f"draw must be 'one' (batch for all inner steps) or 'fresh', got {self.draw!r}")
         if self.eps != 0:
-            check_rate("eps", self.eps)
+            check_positive("eps", self.eps)
 
     @property
     def inner_batches(self) -> int:

@@ -28,11 +28,12 @@ from typing import Any, ClassVar
 
 import torch
 
+from bome._checks import check_positive
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, dot
 from bome.errors import ProblemError
-from bome.inner import InnerMap, check_rate
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
 
@@ -57,7 +58,7 @@ class BSG1(Method):
         if not isinstance(self.inner, InnerMap):
             raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
         if self.eps != 0:
-            check_rate("eps", self.eps)
+            check_positive("eps", self.eps)
 
     @property
     def inner_batches(self) -> int:

@@ -49,13 +49,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from bome._checks import check_choice, check_count, check_positive
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, clone, dot, number, scale, sub
 from bome.errors import ProblemError
-from bome.inner import DifferentiableMap, check_rate
+from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step
-from bome.methods.checks import check_choice, check_terms
 from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.base import Oracle
 from bome.problem import Problem
@@ -99,13 +99,13 @@ class BVFSM(Method):
 
     def __post_init__(self) -> None:
         check_differentiable(self.name, self.inner)
-        check_rate("c_z", self.c_z)
-        check_rate("c_ln", self.c_ln)
-        check_rate("eps", self.eps)
+        check_positive("c_z", self.c_z)
+        check_positive("c_ln", self.c_ln)
+        check_positive("eps", self.eps)
         check_choice("schedule", self.schedule, Schedule)
         check_choice("weight", self.weight, Weight)
         if self.steps is not None:
-            check_terms("steps (K)", self.steps)
+            check_count("steps (K)", self.steps)
         if self.schedule == "constant" and self.steps is None:
             raise ProblemError("schedule 'constant' depends on the number of steps of the run: give steps (K)")
 

@@ -26,13 +26,13 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from bome._checks import check_choice, check_positive
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, dot, scale, sub
 from bome.errors import ProblemError
-from bome.inner import InnerMap, check_rate
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
-from bome.methods.checks import check_choice
 from bome.oracles.base import Oracle
 
 Scale = Literal["one", "lr"]
@@ -57,7 +57,7 @@ class DARTS(Method):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"original": {"scale": "lr"}}
 
     def __post_init__(self) -> None:
-        check_rate("R", self.R)
+        check_positive("R", self.R)
         check_choice("scale", self.scale, Scale)
         if self.scale == "lr" and not hasattr(self.inner, "lr"):
             raise ProblemError(f"scale='lr' needs an inner map with a step size, got {self.inner!r}")

@@ -38,13 +38,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from bome._checks import check_choice, check_positive
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, clone, number, scale, sub
-from bome.inner import DifferentiableMap, check_rate
+from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.bvfsm import stepped
-from bome.methods.checks import check_choice
 from bome.methods.trajectory import check_differentiable, projected
 from bome.oracles.base import Oracle
 
@@ -87,8 +87,8 @@ class F2SA(Method):
 
     def __post_init__(self) -> None:
         check_differentiable(self.name, self.inner)
-        check_rate("lam (λ)", self.lam)
-        check_rate("lam_step", self.lam_step)
+        check_positive("lam (λ)", self.lam)
+        check_positive("lam_step", self.lam_step)
         check_choice("schedule", self.schedule, Schedule)
 
     @property

@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from bome._checks import check_positive
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, clone, number, sub
 from bome.errors import ProblemError
-from bome.inner import check_rate
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.bvfsm import stepped
 from bome.oracles.base import Oracle
@@ -55,9 +55,9 @@ class MEHA(Method):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"boat": {"c": 0.2, "p": 0.25, "gamma": 100.0}}
 
     def __post_init__(self) -> None:
-        check_rate("inner_lr (η_z)", self.inner_lr)
-        check_rate("gamma (γ)", self.gamma)
-        check_rate("c (c_0)", self.c)
+        check_positive("inner_lr (η_z)", self.inner_lr)
+        check_positive("gamma (γ)", self.gamma)
+        check_positive("c (c_0)", self.c)
         if not 0 <= self.p < 0.5:
             raise ProblemError(f"p must be in [0, 1/2), got {self.p!r}")
 

@@ -26,13 +26,12 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from bome._checks import check_choice, check_positive
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, clone, number, scale, sub, zeros_like
 from bome.errors import ProblemError
-from bome.inner import check_rate
 from bome.methods.base import Batches, Info, Method, Step, second_order
-from bome.methods.checks import check_choice
 from bome.methods.stocbio import (
     PUBLISHED,
     Draw,
@@ -89,9 +88,9 @@ class MRBO(Method):
         check_estimate(self.Q, self.series, self.draw)
         check_choice("recursion", self.recursion, Recursion)
         for name in ("inner_lr", "d", "m", "c1", "c2"):
-            check_rate(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         if self.neumann_lr is not None:
-            check_rate("neumann_lr (η)", self.neumann_lr)
+            check_positive("neumann_lr (η)", self.neumann_lr)
         for name in ("alpha", "beta"):
             if not 0 < getattr(self, name) <= 1:
                 raise ProblemError(f"{name} must be in (0, 1], got {getattr(self, name)!r}")

@@ -27,11 +27,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from bome._checks import check_choice
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, number, scale, zeros_like
 from bome.methods.base import Batches, Info, Method, Step
-from bome.methods.checks import check_choice
 from bome.methods.gda import field, minimax_refusal
 from bome.oracles.base import Oracle
 from bome.problem import Problem

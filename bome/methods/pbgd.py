@@ -26,13 +26,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from bome._checks import check_choice, check_count, check_positive
 from bome._typing import State
 from bome.core.barrier import Metric, euclidean, kkt_gradient
 from bome.core.trees import Pair, axpy, clone, number, sub
 from bome.errors import ProblemError
-from bome.inner import InnerMap, check_rate
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
-from bome.methods.checks import check_choice, check_terms
 from bome.oracles.base import Oracle
 
 Omega = Literal["restart", "warm"]
@@ -62,8 +62,8 @@ class PBGD(Method):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, InnerMap):
             raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
-        check_rate("gamma (γ)", self.gamma)
-        check_terms("ramp", self.ramp, least=0)
+        check_positive("gamma (γ)", self.gamma)
+        check_count("ramp", self.ramp, least=0)
         check_choice("omega", self.omega, Omega)
 
     def init(self, oracle: Oracle, point: Pair) -> State:

@@ -36,14 +36,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from bome._checks import check_choice, check_nonnegative, check_positive
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, dot, number, scale
 from bome.errors import ProblemError
-from bome.inner import InnerMap, check_rate
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.bvfsm import stepped
-from bome.methods.checks import check_choice
 from bome.oracles.base import Needs, Oracle
 
 GROW, SHRINK = 1.1, 0.9
@@ -82,11 +82,10 @@ class Penalty(Method):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, InnerMap):
             raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
-        check_rate("epsilon (ε)", self.epsilon)
-        check_rate("gamma (γ)", self.gamma)
+        check_positive("epsilon (ε)", self.epsilon)
+        check_positive("gamma (γ)", self.gamma)
         for name, value in (("lam (λ)", self.lam), ("nu (ν)", self.nu)):
-            if not 0 <= value < float("inf"):
-                raise ProblemError(f"{name} must be a number of at least 0, got {value!r}")
+            check_nonnegative(name, value)
         check_choice("pairing", self.pairing, Pairing)
 
     def init(self, oracle: Oracle, point: Pair) -> State:

@@ -22,12 +22,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from bome._checks import check_count
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, add, zeros_like
 from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
-from bome.methods.checks import check_terms
 from bome.methods.trajectory import check_differentiable, trajectory
 from bome.oracles.base import Needs, Oracle
 
@@ -51,7 +51,7 @@ class Reverse(Method):
 
     def __post_init__(self) -> None:
         check_differentiable(self.name, self.inner)
-        check_terms("K", self.K)
+        check_count("K", self.K)
 
     @property
     def cost(self) -> Mapping[str, int]:

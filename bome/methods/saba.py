@@ -26,12 +26,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from bome._checks import check_count
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, add, axpy, sub, zeros_like
 from bome.errors import ProblemError
 from bome.methods.base import Batches, Info, Method, Step, second_order
-from bome.methods.checks import check_terms
 from bome.methods.soba import descended
 from bome.methods.stocbio import refuse_per_sample
 from bome.oracles.base import Needs, Oracle
@@ -55,8 +55,8 @@ class SABA(Method):
     settles = "solution"
 
     def __post_init__(self) -> None:
-        check_terms("inner_parts", self.inner_parts)
-        check_terms("outer_parts", self.outer_parts)
+        check_count("inner_parts", self.inner_parts)
+        check_count("outer_parts", self.outer_parts)
 
     def refusal(self, problem: Problem) -> str | None:
         """The tables are of all of v."""

@@ -30,11 +30,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from bome._checks import check_positive
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, sub
 from bome.errors import ProblemError
-from bome.inner import Adam, GradientDescent, check_rate
+from bome.inner import Adam, GradientDescent
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.darts import cross_difference
 from bome.methods.trajectory import trajectory
@@ -57,7 +58,7 @@ class SAMA(Method):
     bias: ClassVar[str] = "H⁻¹ is replaced by the inner optimiser's diagonal"
 
     def __post_init__(self) -> None:
-        check_rate("R", self.R)
+        check_positive("R", self.R)
         if not isinstance(self.inner, (GradientDescent, Adam)):
             raise ProblemError(f"sama knows the Jacobian of GradientDescent and Adam, not of {self.inner!r}")
 

@@ -32,14 +32,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
+from bome._checks import check_choice, check_count, check_positive
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.linalg import neumann, neumann_published
 from bome.core.trees import Pair, sub
 from bome.errors import ProblemError
-from bome.inner import InnerMap, check_rate
+from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
-from bome.methods.checks import check_choice, check_terms
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Needs, Oracle
 from bome.oracles.linear import Linear
@@ -112,7 +112,7 @@ def batches_of_estimate(terms: int, draw: Draw) -> int:
 
 def check_estimate(terms: int, series: Series, draw: Draw) -> None:
     """Refuse settings of an estimate that cannot work."""
-    check_terms("Q", terms, least=0)
+    check_count("Q", terms, least=0)
     check_choice("series", series, Series)
     check_choice("draw", draw, Draw)
 
@@ -127,7 +127,7 @@ def neumann_rate(given: float | None, inner: InnerMap) -> float:
     rate = given if given is not None else getattr(inner, "lr", None)
     if rate is None:
         raise ProblemError(f"{type(inner).__name__} has no step size to take for the Neumann series: give neumann_lr")
-    check_rate("neumann_lr (η)", rate)
+    check_positive("neumann_lr (η)", rate)
     return rate
 
 

@@ -41,12 +41,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from bome._checks import check_choice, check_count
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, add, clone, sub
 from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
-from bome.methods.checks import check_choice, check_terms
 from bome.methods.stocbio import (
     PUBLISHED,
     Draw,
@@ -111,8 +111,8 @@ class VRBO(Method):
     def __post_init__(self) -> None:
         check_differentiable(self.name, self.inner)
         check_estimate(self.Q, self.series, self.draw)
-        check_terms("p", self.p)
-        check_terms("large", self.large)
+        check_count("p", self.p)
+        check_count("large", self.large)
         check_choice("order", self.order, Order)
         neumann_rate(self.neumann_lr, self.inner)
 

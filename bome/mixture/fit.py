@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from bome._checks import check_count, check_positive
 from bome.data.streams import Data, Stream
 from bome.errors import ProblemError
-from bome.inner import GradientDescent, check_rate
+from bome.inner import GradientDescent
 from bome.loop import Record, Result, run
 from bome.methods import BOME
 from bome.methods.base import Method
@@ -22,7 +23,7 @@ from bome.mixture.sources import IGNORED, AllSources, MixedText, Tokens, named, 
 from bome.oracles import OracleName
 from bome.problem import Problem
 from bome.projections import simplex
-from bome.stopping import MaxSteps, Progress, check_count
+from bome.stopping import MaxSteps, Progress
 
 TARGET = "target"
 """How the target is called in messages."""
@@ -94,7 +95,7 @@ class DataMixture:
         for name in ("steps", "inner_steps", "batch", "target_batch", "length"):
             check_count(name, getattr(self, name))
         for name in ("inner_lr", "theta_lr", "outer_lr", "eta", "warmup_lr"):
-            check_rate(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
 
     def fit(
         self,

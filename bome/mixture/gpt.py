@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from bome._checks import check_count
 from bome.errors import ProblemError
-from bome.stopping import check_count
 
 
 class GPT(nn.Module):

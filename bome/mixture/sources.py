@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bome._checks import check_count
 from bome.data.streams import Loader, Stream
 from bome.errors import ProblemError
-from bome.stopping import check_count
 
 Tokens = Tensor | Iterable[Any]
 """A source: a long 1-d tensor of tokens, a 2-d one with a sequence in each row, or an iterable of batches."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 
+from bome._checks import check_decay, check_positive
 from bome._typing import Leaves
 from bome.errors import ProblemError
-from bome.inner import check_rate
 from bome.loop import Record, Result, run
 from bome.oracles import OracleName
 from bome.problem import Problem
@@ -29,10 +29,9 @@ def check_settings(settings: Settings) -> None:
     for name, largest in LIMITS.items():
         if getattr(settings, name) > largest:
             raise ProblemError(f"{name} must be at most {largest:,}, got {getattr(settings, name):,}")
-    check_rate("outer_lr (ξ_v)", settings.outer_lr)
-    check_rate("theta_lr (ξ_θ)", settings.theta_lr)
-    if not 0 <= settings.momentum < 1:
-        raise ProblemError(f"momentum must be in [0, 1), got {settings.momentum!r}")
+    check_positive("outer_lr (ξ_v)", settings.outer_lr)
+    check_positive("theta_lr (ξ_θ)", settings.theta_lr)
+    check_decay("momentum", settings.momentum)
     if not 0 <= settings.decay < math.inf:
         raise ProblemError(f"decay must be 0 (constant steps) or a positive number of steps, got {settings.decay!r}")
 

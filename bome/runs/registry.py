@@ -1,13 +1,11 @@
 """Names: which methods and tasks there are, and how settings given as text become objects."""
 
-import difflib
-import types
-import typing
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from bome import methods
+from bome._checks import field_types, known, parse
 from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
 from bome.inner import GradientDescent
@@ -93,7 +91,7 @@ def plan(task: str, method: str = "bome", given: Mapping[str, Any] | None = None
     """
     chosen = parsed(task, method, given or {})
     name, _, variant = method.partition(":")
-    kind, common = METHODS[name], _types(Settings)
+    kind, common = METHODS[name], field_types(Settings)
     built = TASKS[task](**{key: chosen[key] for key in ("variant", "start") if key in chosen}, seed=seed)
     values = {**built.suggested.get(name, {}), **_variant(kind, name, variant, built), **chosen}
     settings = replace(built.settings, **{key: value for key, value in values.items() if key in common})
@@ -111,20 +109,20 @@ def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
         raise ProblemError(
             f"{task} is a stream of tasks, which 'bome run {task}' learns with a strategy such as ctn+bome"
         )
-    _known("task", task, (*TASKS, *STREAMS))
+    known("task", task, (*TASKS, *STREAMS))
     name, _, variant = method.partition(":")
     if name in STRATEGIES:
         raise ProblemError(f"{name} is a strategy for streams of tasks such as continual-pmnist, {task} is a task")
-    kind = METHODS[_known("method", name, METHODS)]
+    kind = METHODS[known("method", name, METHODS)]
     if variant:
-        _known(f"variant of {name}", variant, kind.variants)
-    known = {"variant": str, "start": str, **_types(kind), **_types(Settings)}
-    known.pop("inner", None)  # made of inner_lr, inner_steps and inner_momentum
+        known(f"variant of {name}", variant, kind.variants)
+    kinds = {"variant": str, "start": str, **field_types(kind), **field_types(Settings)}
+    kinds.pop("inner", None)  # made of inner_lr, inner_steps and inner_momentum
     for key in given:
-        _known("setting", key, known)
-        if key in BARRIER and key not in _types(kind):
+        known("setting", key, kinds)
+        if key in BARRIER and key not in field_types(kind):
             raise ProblemError(f"{name} has no setting {key!r}: it is one of methods with a dynamic barrier, as bome")
-    return {key: _parse(key, value, known[key]) for key, value in given.items()}
+    return {key: parse(key, value, kinds[key]) for key, value in given.items()}
 
 
 def variants(name: str) -> list[str]:
@@ -142,9 +140,9 @@ def strategy_variants(name: str) -> list[str]:
 def check_strategy(strategy: str) -> None:
     """Refuse the name of a strategy, or of a variant, that there is not."""
     name, _, variant = strategy.partition(":")
-    _known("strategy", name, STRATEGIES)
+    known("strategy", name, STRATEGIES)
     if variant:
-        _known(f"variant of {name}", variant, strategy_variants(name))
+        known(f"variant of {name}", variant, strategy_variants(name))
 
 
 def strategy_settings(strategy: str, choices: type, names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,16 +154,16 @@ def strategy_settings(strategy: str, choices: type, names: Collection[str], give
         names: those of them that this strategy has.
         given: settings by name: some of `names`, and of a `ctn+` strategy those of its method's own.
     """
-    shared, name = _types(choices), strategy.partition(":")[0]
-    known = {key: shared[key] for key in names}
+    shared, name = field_types(choices), strategy.partition(":")[0]
+    kinds = {key: shared[key] for key in names}
     if name.startswith(CTN):
-        own = _types(METHODS[name.removeprefix(CTN)])
-        known |= {key: kind for key, kind in own.items() if key not in ("inner", "steps", *shared)}
+        own = field_types(METHODS[name.removeprefix(CTN)])
+        kinds |= {key: kind for key, kind in own.items() if key not in ("inner", "steps", *shared)}
     for key in given:
-        if key in shared and key not in known:
-            raise ProblemError(f"{strategy} has no setting {key!r}; it has {', '.join(known)}")
-        _known("setting", key, known)
-    return {key: _parse(key, value, known[key]) for key, value in given.items()}
+        if key in shared and key not in kinds:
+            raise ProblemError(f"{strategy} has no setting {key!r}; it has {', '.join(kinds)}")
+        known("setting", key, kinds)
+    return {key: parse(key, value, kinds[key]) for key, value in given.items()}
 
 
 def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[str, Any]:
@@ -178,44 +176,7 @@ def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[st
 def build(kind: type[Method], settings: Settings, values: Mapping[str, Any] | None = None) -> Method:
     """A method from settings, and values of its own fields where they are given."""
     given = {**asdict(settings), **(values or {})}
-    arguments = {key: given[key] for key in _types(kind) if key in given}
-    if "inner" in _types(kind):
+    arguments = {key: given[key] for key in field_types(kind) if key in given}
+    if "inner" in field_types(kind):
         arguments["inner"] = GradientDescent(settings.inner_lr, settings.inner_steps, settings.inner_momentum)
     return kind(**arguments)
-
-
-def _known(what: str, name: str, names: Iterable[str]) -> str:
-    """The name, or an error that suggests the nearest one."""
-    names = list(names)
-    if name in names:
-        return name
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-    raise ProblemError(f"unknown {what} {name!r}; {hint}")
-
-
-def _types(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass and their types."""
-    hints = typing.get_type_hints(kind)
-    return {f.name: hints[f.name] for f in fields(kind) if not f.name.startswith("_")}
-
-
-def _parse(key: str, value: Any, kind: Any) -> Any:
-    """A value from text, as its type wants it."""
-    if typing.get_origin(kind) is Literal:
-        if value not in typing.get_args(kind):
-            raise ProblemError(f"{key} must be one of {', '.join(map(str, typing.get_args(kind)))}, got {value!r}")
-        return value
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        kind = next(k for k in typing.get_args(kind) if k is not type(None))
-    if kind is bool:
-        if str(value).lower() not in ("true", "false"):
-            raise ProblemError(f"{key} must be true or false, got {value!r}")
-        return str(value).lower() == "true"
-    try:
-        if kind is int and float(value) != int(float(value)):
-            raise ValueError
-        return int(float(value)) if kind is int else kind(value)
-    except (TypeError, ValueError, OverflowError):
-        wanted = {int: "a whole number", float: "a number"}.get(kind, "text")
-        raise ProblemError(f"{key} must be {wanted}, got {value!r}") from None

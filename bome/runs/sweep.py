@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD
 
+from bome._checks import check_count
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair
@@ -144,8 +145,7 @@ Follow = Callable[[Progress], None]
 
 def grid(task: str, method: str, values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], seeds: int) -> list[Job]:
     """All combinations of the values of some settings, for seeds 0, 1, ..."""
-    if not isinstance(seeds, int) or seeds < 1:
-        raise ProblemError(f"seeds must be a whole number of at least 1, got {seeds!r}")
+    check_count("seeds", seeds)
     doubled = sorted(set(axes) & set(values))
     if doubled:
         raise ProblemError(f"{doubled[0]} is given both as a setting and in the grid")

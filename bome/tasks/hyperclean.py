@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from bome._checks import choose
 from bome._typing import Leaves
 from bome.core.barrier import Phi
 from bome.core.trees import Pair
@@ -25,7 +26,6 @@ from bome.data.parsed import kept
 from bome.data.sets import Images, images
 from bome.problem import Batches, Problem, either
 from bome.projections import box
-from bome.tasks.choices import choose
 from bome.tasks.softmax import (
     Best,
     Model,

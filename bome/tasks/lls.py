@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bome._checks import choose
 from bome._typing import Leaves, Loss
 from bome.core.trees import Pair
 from bome.problem import Problem
 from bome.projections import box
-from bome.tasks.choices import choose
 from bome.tasks.task import Optimum, Settings, Task, norm
 
 BOUND = 100.0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from bome._checks import choose
 from bome._typing import Leaves
 from bome.core.trees import Pair
 from bome.data import Constant, Data
@@ -25,7 +26,6 @@ from bome.data.parsed import kept
 from bome.data.sets import Counts, newsgroup_counts
 from bome.errors import ProblemError
 from bome.problem import Problem
-from bome.tasks.choices import choose
 from bome.tasks.softmax import descend, lowest, minimise
 from bome.tasks.task import Settings, Task
 

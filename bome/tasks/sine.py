@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bome._checks import choose
 from bome._typing import Leaves
 from bome.problem import Problem
-from bome.tasks.choices import choose
 from bome.tasks.task import Optimum, Settings, Task, norm
 
 N, A, C = 2, 2.0, 2.0

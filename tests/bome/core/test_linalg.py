@@ -6,8 +6,6 @@ from torch import Tensor
 
 from bome._typing import Leaves
 from bome.core.linalg import conjugate_gradients, neumann, neumann_published
-from bome.errors import ProblemError
-from bome.methods.checks import check_choice, check_terms
 
 
 def system(n: int = 4, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -104,14 +102,3 @@ def test_a_neumann_series_tends_to_the_solution_at_its_rate() -> None:
     exact = torch.linalg.solve(h, b)
     errors = [float((join(neumann(Product(h), split(b), 0.4, q)) - exact).norm()) for q in (40, 80)]
     assert abs((errors[1] / errors[0]) ** (1 / 40) - 0.8) <= 1e-4
-
-
-def test_settings_that_cannot_work_are_refused() -> None:
-    for bad in (0, -1, 1.5, True, float("nan")):
-        with pytest.raises(ProblemError, match="K must be a whole number of at least 1"):
-            check_terms("K", bad)  # type: ignore[arg-type]
-    from bome.methods.stocbio import Draw
-
-    check_choice("draw", "one", Draw)
-    with pytest.raises(ProblemError, match="draw must be one of 'independent', 'one', got 'two'"):
-        check_choice("draw", "two", Draw)

@@ -432,10 +432,10 @@ def test_unknown_names_are_refused_before_any_data_is_read(name: str, monkeypatc
     for module in (hyperclean, regularization):
         monkeypatch.setattr(module, "split_of", None)
     known = (hyperclean if name.startswith("hyper") else regularization).VARIANTS
-    with pytest.raises(ProblemError, match=f"unknown variant of {name}: 'none'; known: {', '.join(known)}"):
-        TASKS[name](variant="none")
-    with pytest.raises(ProblemError, match=f"unknown start of {name}: 'none'; known: pretrained"):
-        TASKS[name](start="none")
+    with pytest.raises(ProblemError, match=f"unknown variant of {name} 'zzz'; known: {', '.join(known)}"):
+        TASKS[name](variant="zzz")
+    with pytest.raises(ProblemError, match=f"unknown start of {name} 'zzz'; known: pretrained"):
+        TASKS[name](start="zzz")
 
 
 @pytest.mark.parametrize("name", ["hyperclean-digits", "regularization-digits"])

@@ -301,7 +301,7 @@ def test_every_start_gives_fresh_variables_of_the_dtype(name: str, variant: str,
 @pytest.mark.parametrize("name", VARIANTS)
 def test_unknown_names_are_refused_with_the_known_ones(name: str) -> None:
     make = TASKS[name]
-    with pytest.raises(ProblemError, match=f"unknown variant of {name}: 'none'; known: {', '.join(VARIANTS[name])}"):
-        make(variant="none")
-    with pytest.raises(ProblemError, match=f"unknown start of {name}: 'none'; known: {', '.join(STARTS[name])}"):
-        make(start="none")
+    with pytest.raises(ProblemError, match=f"unknown variant of {name} 'zzz'; known: {', '.join(VARIANTS[name])}"):
+        make(variant="zzz")
+    with pytest.raises(ProblemError, match=f"unknown start of {name} 'zzz'; known: {', '.join(STARTS[name])}"):
+        make(start="zzz")
