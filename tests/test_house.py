@@ -30,8 +30,6 @@ OPEN = {
     "bome/storage/checkpoint.py",
     "bome/tables/scan.py",
     "bome/tasks/hyperclean.py",
-    "bome/testing/checks.py",
-    "bome/testing/hypergradients.py",
     "bome_studies/theory/instances.py",
     "bome_studies/theory/study.py",
 }

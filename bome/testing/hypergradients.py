@@ -18,11 +18,10 @@ Where the direction of a method is taken:
   t/2 to t = 0. On the quadratic g = ½(θ−Av)ᵀH(θ−Av) that is f_v + Aᵀ(I − (I−αH)^T) f_θ, the direction of T-step ITD.
 """
 
-import itertools
 import math
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import torch
@@ -39,6 +38,7 @@ from bome.methods.base import Method, Step
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import check
 from bome.problem import Batches, Problem
+from bome.testing.hypergradient_report import FALLS, HypergradReport
 
 InnerSolver = Callable[[Leaves, Leaves], Leaves]
 """(v, θ) ↦ θ*(v), from the start θ."""
@@ -49,94 +49,8 @@ DIRECTIONS = 32
 """Up to this many entries of v each has its own finite difference; else this many random directions have."""
 DOUBLINGS = 8
 """How often T, K, ... are doubled to see the bias fall."""
-FALLS = 0.75
-"""The error falls if a doubling leaves less than this share of it."""
 SETTLING = 2000
 """The largest number of steps for θ and the state to settle while v is held."""
-
-
-@dataclass(frozen=True)
-class HypergradReport:
-    """What `hypergradcheck` found; `print(report)` says it in words.
-
-    Attributes:
-        method: the name of the method.
-        truth: how the hypergradient was found: "closed form" or "finite differences".
-        where: where the direction was taken.
-        eliminated: whether λ was eliminated from the direction, as for `bome` and `pbgd`.
-        direction: the method's v-direction, laid end to end (in the tested directions, if v is large).
-        hypergradient: the exact one, likewise.
-        relative_error: ‖direction − hypergradient‖ / ‖hypergradient‖.
-        cosine: of the angle between the two.
-        factor: the multiple of the hypergradient nearest to the direction.
-        errors: the relative error with the accuracy fields of the method as given, doubled, doubled again, ...
-        doubled: the names of those fields, such as "T" and "K".
-        rtol: the relative error that counts as none.
-        bias: what the method declares about its bias.
-        settles: where the method declares to settle.
-    """
-
-    method: str
-    truth: str
-    where: str
-    eliminated: bool
-    direction: Tensor
-    hypergradient: Tensor
-    relative_error: float
-    cosine: float
-    factor: float
-    errors: tuple[float, ...]
-    doubled: tuple[str, ...]
-    rtol: float
-    bias: str
-    settles: str
-
-    @property
-    def exact(self) -> bool:
-        """Whether the direction is the hypergradient as it stands."""
-        return self.relative_error <= self.rtol
-
-    @property
-    def vanishes(self) -> bool:
-        """Whether the error goes to 0 as the accuracy fields grow: it reached `rtol`, or kept halving to the end."""
-        last = self.errors[-4:]
-        halving = len(last) == 4 and all(b <= FALLS * a for a, b in itertools.pairwise(last))
-        return min(self.errors) <= self.rtol or halving
-
-    @property
-    def ok(self) -> bool:
-        """Whether the direction is the hypergradient, up to a bias that goes to 0."""
-        return self.exact or self.vanishes
-
-    @property
-    def verdict(self) -> str:
-        """The outcome in words."""
-        if self.exact:
-            return "the direction is the hypergradient"
-        cause = f"biased by construction ({self.bias})" if self.bias else "wrong, or biased by construction"
-        if len(self.errors) < 2:
-            return f"the direction is not the hypergradient, and no field would make it more exact: {cause}"
-        twice, once = (" and ".join(n + name for name in self.doubled) for n in ("2", ""))
-        series = ", ".join(f"{x:.1e}" for x in self.errors[1:])
-        if self.vanishes:
-            penalty = self.settles == "penalty" and not self.eliminated
-            kind = "O(1/λ), as of every penalty" if penalty else f"that of a finite {once}"
-            return f"the error falls with {twice}, again and again, to {series}: the bias is {kind}"
-        if self.errors[1] <= FALLS * self.errors[0]:
-            return f"the error falls with {twice} to {series}, but not further: {cause}"
-        return f"the error does not fall with {twice}: {cause}"
-
-    def __str__(self) -> str:
-        lines = [
-            f"hypergradcheck of {self.method} {self.where}, against {self.truth}",
-            f"  relative error  {self.relative_error:.2e}   (tolerance {self.rtol:.0e})",
-            f"  cosine          {self.cosine:.9f}",
-            f"  factor          {self.factor:.6g}",
-            f"  verdict         {self.verdict}",
-        ]
-        if self.eliminated:
-            lines.append("                  for λ → ∞; at a finite λ there is a bias of O(1/λ) besides")
-        return "\n".join(lines)
 
 
 def hypergradcheck(
@@ -186,8 +100,8 @@ def hypergradcheck(
     where, first = "", exact
     errors: list[float] = []
     for doubled in _more_accurate(method):
-        found, place = probe.direction(doubled, start, theta, settle=at == "solution")
-        direction = frame.T @ _flat(found)
+        leaves, place = probe.direction(doubled, start, theta, settle=at == "solution")
+        direction = frame.T @ _flat(leaves)
         if not errors:
             first, where = direction, place
         errors.append(_error(direction, exact, rescale))
@@ -298,7 +212,7 @@ class _Probe:
 
     def _eliminated(self, method: Method, v: Leaves, solution: Leaves, way: Leaves, t: float) -> Leaves:
         """f_v ∓ ∇_v q̂ / t at θ* ± t H⁻¹f_θ, the mean of the sides with λ > 0."""
-        found: list[Leaves] = []
+        sides: list[Leaves] = []
         for side in (-t, t):
             theta = axpy(side, way, solution)
             start = Pair(v, theta)
@@ -306,10 +220,10 @@ class _Probe:
             lam = float(typing.cast(Tensor, step.info.lam))
             if lam > 0:
                 f_v = self.oracle.outer(v, theta, self.batches.outer[0], "v").grad.v
-                found.append(axpy(-1 / (side * lam), sub(step.direction.v, f_v), f_v))
-        if not found:
+                sides.append(axpy(-1 / (side * lam), sub(step.direction.v, f_v), f_v))
+        if not sides:
             raise ProblemError(f"{method.name} has λ = 0 on both sides of θ*(v): its direction says nothing of ∇_v q̂")
-        return scale(1 / len(found), tuple(sum(leaf[1:], leaf[0]) for leaf in zip(*found, strict=True)))
+        return scale(1 / len(sides), tuple(sum(leaf[1:], leaf[0]) for leaf in zip(*sides, strict=True)))
 
     def _solve_hessian(self, v: Leaves, theta: Leaves, b: Leaves) -> Leaves:
         n = sum(x.numel() for x in b)
