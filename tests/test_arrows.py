@@ -42,7 +42,6 @@ OPEN = {
     "bome/cli/bench.py",
     "bome/cli/report.py",
     "bome/cli/reproduce.py",
-    "bome/runs/registry.py",
     "bome/storage/stages.py",
     "bome/tables/layout.py",
     "bome/apps/clean/cleaning.py",

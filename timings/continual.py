@@ -12,7 +12,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from bome.continual.strategies import Choices, Contextual, Inner, make_strategy
+from bome.continual.settings import Settings
+from bome.continual.strategies import Contextual, Inner, make_strategy
 from bome.continual.streams import Labelled, Stream
 from timings.table import TIMING_HEADER, show, timing_row
 from timings.timing import compare
@@ -106,7 +107,7 @@ def by_hand(strategy: Contextual, inner: Inner, outer: Labelled) -> Callable[[],
 
 def measure(tasks: Stream, task: int, rounds: int, calls: int) -> None:
     """Time both at one task, and print."""
-    strategy = make_strategy("ctn+bome", tasks, Choices())
+    strategy = make_strategy("ctn+bome", tasks, Settings())
     assert isinstance(strategy, Contextual)  # noqa: S101 - for the type checker
     inner, outer = batches(strategy, task)
     candidates: dict[str, Callable[[], object]] = {

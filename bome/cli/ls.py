@@ -9,9 +9,11 @@ import typer
 
 from bome.cli.console import table
 from bome.cli.docstrings import module_line, section
+from bome.continual.settings import BY_STREAM, CTN, STRATEGIES, strategy_variants
+from bome.continual.settings import Settings as StrategySettings
 from bome.continual.streams import STREAMS
 from bome.data.sets import available
-from bome.runs.registry import CTN, METHODS, STRATEGIES, strategy_variants, variants
+from bome.runs.registry import METHODS, variants
 from bome.tasks import ON_DATA, SUGGESTED, TASKS
 from bome.tasks.task import Settings
 
@@ -35,7 +37,7 @@ def ls(kind: Annotated[Kind | None, typer.Argument(help="By default all of them.
 def _methods() -> None:
     rows = [(name, ", ".join(variants(name)), module_line(kind)) for name, kind in METHODS.items()]
     table("Methods (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
-    rows = [(name, ", ".join(strategy_variants(name)), about) for name, about in STRATEGIES.items()]
+    rows = [(name, ", ".join(strategy_variants(name)), about.line) for name, about in STRATEGIES.items()]
     table("Strategies on streams of tasks (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
 
 
@@ -62,17 +64,15 @@ def _settings() -> None:
         if own:
             rows = [(field.name, told.get(field.name, ""), _default(field)) for field in own]
             table(f"Settings of {name} only", ("key", "meaning", "default"), rows)
-    from bome.continual.run import EVERYWHERE, USUAL
-    from bome.continual.strategies import Choices, settings_of
-
-    told = section(Choices, "Attributes")
-    has = {name: set(settings_of(name)) for name in STRATEGIES}
+    told = section(StrategySettings, "Attributes")
+    has = {name: set(about.settings) for name, about in STRATEGIES.items()}
     table(
         "Settings of strategies on streams of tasks",
         ("key", "meaning", "default", "strategies"),
-        [(x.name, told.get(x.name, ""), _default(x), _holders(x.name, has)) for x in fields(Choices)],
+        [(x.name, told.get(x.name, ""), _default(x), _holders(x.name, has)) for x in fields(StrategySettings)],
     )
-    further = [(name, _told(values)) for name, values in {**EVERYWHERE, **USUAL}.items()]
+    usual = {**BY_STREAM, **{name: about.usual for name, about in STRATEGIES.items() if about.usual}}
+    further = [(name, _told(values)) for name, values in usual.items()]
     table("Further defaults of streams and strategies", ("stream or strategy", "settings"), further)
     by_task = [(name, asdict(ON_DATA[name] if name in ON_DATA else make().settings)) for name, make in TASKS.items()]
     keys = [key for key in by_task[0][1] if len({values[key] for _, values in by_task}) > 1]

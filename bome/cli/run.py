@@ -7,6 +7,7 @@ import typer
 from bome.cli.learning import DEFAULT, learn
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
 from bome.cli.running import carry_out
+from bome.continual.settings import check_single_task
 from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
 from bome.loop import SAVE_EVERY
@@ -46,6 +47,7 @@ def run(
             )
         learn(task, method or DEFAULT, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
         return
+    check_single_task(task, method or "bome")
     made = directory.checked_plan(task, method or "bome", parse_settings(settings), seed)
     config = directory.configure(
         made, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or SAVE_EVERY

@@ -16,6 +16,7 @@ from bome._version import __version__
 from bome.cli.console import line, number, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
 from bome.cli.running import told_how_to_continue
+from bome.continual.settings import check_single_task
 from bome.errors import BilevelError, ProblemError
 from bome.runs import directory
 from bome.runs import sweep as sweeps
@@ -69,6 +70,7 @@ def sweep(
     Where there is no such set, the distance to the known solution chooses, or how far from stationary a run ended. The
     same command again goes on where it was stopped. What --json prints also stands in summary.json.
     """
+    check_single_task(task, method)
     axes = _axes(task, method, grid or ())
     values = parsed(task, method, parse_settings(settings))
     runs = seeds * math.prod(map(len, axes.values()))

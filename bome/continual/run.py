@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +17,8 @@ import torch
 
 from bome._version import __version__
 from bome.continual.metrics import metrics
-from bome.continual.strategies import Choices, Strategy, make_method, make_strategy, semantic_slots, settings_of
+from bome.continual.settings import CTN, Settings, about, parse_settings, split, usual_settings
+from bome.continual.strategies import Strategy, make_method, make_strategy
 from bome.continual.streams import STREAMS, Part, Stream
 from bome.errors import NonFiniteError, ProblemError, StorageError
 from bome.loop import RunInterruptedError, signals
@@ -35,7 +36,6 @@ from bome.runs.directory import (
     read_summary,
     write_config,
 )
-from bome.runs.registry import CTN, check_strategy, strategy_settings
 from bome.storage import checkpoint
 from bome.storage.checkpoint import write_atomic
 from bome.storage.history import History
@@ -79,14 +79,14 @@ class Spec:
         part = values.pop("part", "learning")
         return cls(config.task, config.method, config.seed, values, part)
 
-    def settled(self) -> tuple[Choices, dict[str, Any]]:
+    def settled(self) -> tuple[Settings, dict[str, Any]]:
         """The settings of the run, and those of the bilevel method's own."""
-        given = {**usual(self.task, self.strategy), **self._given()}
-        names = {each.name for each in fields(Choices)}
-        choices = Choices(**{key: value for key, value in given.items() if key in names})
+        if self.task not in STREAMS:
+            raise ProblemError(f"{self.task!r} is no stream of tasks; there are {', '.join(STREAMS)}")
+        settings, own = split({**usual_settings(self.task, self.strategy), **self._given()})
         if self.strategy.startswith(CTN):
-            semantic_slots(choices)  # refuses what would leave a memory empty, before anything is written
-        return choices, {key: value for key, value in given.items() if key not in names}
+            _ = settings.semantic_slots  # refuses what would leave a memory empty, before anything is written
+        return settings, own
 
     def config(self) -> Config:
         """As `config.json` has it."""
@@ -106,37 +106,16 @@ class Spec:
 
     def _given(self) -> dict[str, Any]:
         """The settings that differ from the usual ones, checked, with the types that they should have."""
-        check_strategy(self.strategy)
-        return strategy_settings(self.strategy, Choices, settings_of(self.strategy), self.values)
+        return parse_settings(self.strategy, self.values)
 
-    def _all_settings(self, choices: Choices, own: Mapping[str, Any]) -> dict[str, Any]:
+    def _all_settings(self, settings: Settings, own: Mapping[str, Any]) -> dict[str, Any]:
         """Those that the strategy has, with all defaults written out."""
-        values = {key: getattr(choices, key) for key in settings_of(self.strategy)}
+        values = {key: getattr(settings, key) for key in about(self.strategy).settings}
         if not self.strategy.startswith(CTN):
             return values
-        method = own_settings(make_method(self.strategy, 1, choices, own))
+        method = own_settings(make_method(self.strategy, 1, settings, own))
         method.pop("steps", None)  # those of the stream, which is not loaded for this
         return {**method, **values}
-
-
-USUAL: dict[str, dict[str, Any]] = {
-    "er": {"inner_steps": 1},
-    "gem": {"inner_steps": 1},
-    "mer": {"inner_steps": 9},
-}
-"""Settings of strategies where they differ from `Choices`: one update for each batch, or nine replays for mer."""
-
-EVERYWHERE: dict[str, dict[str, Any]] = {
-    "continual-cifar": {"theta_lr": 0.01, "outer_lr": 0.05},
-}
-"""Settings of all strategies on a stream."""
-
-
-def usual(task: str, strategy: str) -> dict[str, Any]:
-    """The usual settings of a strategy on a stream where they differ from `Choices`; those of variants are the same."""
-    if task not in STREAMS:
-        raise ProblemError(f"{task!r} is no stream of tasks; there are {', '.join(STREAMS)}")
-    return {**EVERYWHERE.get(task, {}), **USUAL.get(strategy.partition(":")[0], {})}
 
 
 def ended(spec: Spec, folder: Path) -> dict[str, Any] | None:

@@ -24,8 +24,7 @@ targets exist yet (setting `replay_from=seen` does that); and it normalises D an
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,87 +33,19 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, kl_div, log_softmax, softmax
 from torch.optim import SGD, Optimizer
 
-from bome._checks import check_count, check_nonnegative, check_positive, check_share
 from bome.continual.memory import Reservoir, Ring
+from bome.continual.settings import CTN, Settings
 from bome.continual.streams import Labelled, Stream
-from bome.core.barrier import Phi
-from bome.errors import ProblemError
 from bome.methods import ITD, Method
 from bome.methods.alternating import Alternating
 from bome.problem import Batches, Problem
-from bome.runs.registry import AUTO, BARRIER, CTN, METHODS, build
+from bome.runs.registry import AUTO, METHODS, build
 from bome.stepper import Stepper
-from bome.tasks.task import Settings
+from bome.tasks.task import Settings as RunSettings
 from bome.tuner import Tuner
 
 CHUNK = 2_000
 """Test images judged at a time."""
-
-MOST = 1_000_000
-"""Samples that may be kept of each task: more than any task has."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The settings of a run; each strategy reads those that concern it.
-
-    Attributes:
-        batch: samples that come at a time.
-        theta_lr: ξ_θ, step size of the base network.
-        outer_lr: ξ_v, step size of the controller.
-        inner_lr: α, step size of the look-ahead, with ctn+itd that of the base network; 0 for theta_lr.
-        inner_steps: T of the bilevel methods; updates for each batch of er, gem and mer.
-        updates: outer updates for each batch; the direction of v is divided by their number.
-        eta: η of bome.
-        phi: "norm" for φ = η‖∇q̂‖², "gap" for φ = η q̂.
-        clip: the largest entry of the direction of v; 0 for no limit.
-        memory: samples kept of each task.
-        semantic: the share of them that serve f.
-        replay: the most samples of a replay, which never has more than a memory keeps of one task.
-        replay_from: whether a replay has samples of "previous" tasks only, or of all "seen" ones.
-        strength: weight of the soft targets.
-        temperature: of the soft targets.
-        margin: of gem.
-        gamma_reptile: γ of mer.
-        epochs: of offline.
-    """
-
-    batch: int = 10
-    theta_lr: float = 0.03
-    outer_lr: float = 0.1
-    inner_lr: float = 0.0
-    inner_steps: int = 2
-    updates: int = 2
-    eta: float = 2.0
-    phi: Phi = "norm"
-    clip: float = 1.0
-    memory: int = 50
-    semantic: float = 0.2
-    replay: int = 64
-    replay_from: Literal["previous", "seen"] = "previous"
-    strength: float = 100.0
-    temperature: float = 5.0
-    margin: float = 0.5
-    gamma_reptile: float = 0.3
-    epochs: int = 2
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("batch", 2),
-            ("inner_steps", 1),
-            ("updates", 1),
-            ("memory", 2),
-            ("replay", 1),
-            ("epochs", 1),
-        ):
-            check_count(name, getattr(self, name), least)
-        for name in ("theta_lr", "outer_lr", "temperature", "gamma_reptile"):
-            check_positive(name, getattr(self, name))
-        if self.memory > MOST:
-            raise ProblemError(f"memory must be at most {MOST:,}, got {self.memory:,}")
-        check_share("semantic", self.semantic)
-        for name in ("inner_lr", "clip", "strength", "margin"):
-            check_nonnegative(name, getattr(self, name))
 
 
 class Given(NamedTuple):
@@ -128,14 +59,11 @@ class Strategy(ABC):
     """Learns from one batch after the other.
 
     Attributes:
-        reads: the settings that it has of `Choices`.
         stream: the tasks; a strategy reads `stream.training` only.
         choices: the settings.
     """
 
-    reads: ClassVar[tuple[str, ...]]
-
-    def __init__(self, stream: Stream, choices: Choices, *, modulated: bool) -> None:
+    def __init__(self, stream: Stream, choices: Settings, *, modulated: bool) -> None:
         self.stream, self.choices = stream, choices
         self.base, self.controller = stream.networks(modulated=modulated)
         self.generator = torch.Generator().manual_seed(stream.seed)
@@ -209,9 +137,7 @@ class Strategy(ABC):
 class Offline(Strategy):
     """All tasks at once."""
 
-    reads = ("batch", "theta_lr", "epochs")
-
-    def __init__(self, stream: Stream, choices: Choices) -> None:
+    def __init__(self, stream: Stream, choices: Settings) -> None:
         super().__init__(stream, choices, modulated=False)
         self._optimiser = SGD(self.base.parameters(), choices.theta_lr)
 
@@ -240,9 +166,7 @@ class Offline(Strategy):
 class ExperienceReplay(Strategy):
     """Gradient steps on the batch and a replay of earlier tasks."""
 
-    reads = ("batch", "theta_lr", "inner_steps", "memory", "replay")
-
-    def __init__(self, stream: Stream, choices: Choices) -> None:
+    def __init__(self, stream: Stream, choices: Settings) -> None:
         super().__init__(stream, choices, modulated=False)
         self._ring = Ring(stream.tasks, choices.memory)
         self._optimiser = SGD(self.base.parameters(), choices.theta_lr)
@@ -288,9 +212,7 @@ class ExperienceReplay(Strategy):
 class GradientMemory(Strategy):
     """Gradient steps that do not increase the loss on the memory of any earlier task."""
 
-    reads = ("batch", "theta_lr", "inner_steps", "memory", "margin")
-
-    def __init__(self, stream: Stream, choices: Choices) -> None:
+    def __init__(self, stream: Stream, choices: Settings) -> None:
         super().__init__(stream, choices, modulated=False)
         self._ring = Ring(stream.tasks, choices.memory)
         self._parameters = list(self.base.parameters())
@@ -338,9 +260,7 @@ class GradientMemory(Strategy):
 class MetaReplay(Strategy):
     """Reptile over a reservoir: gradient steps on replays and then on the batch, of which a part is kept."""
 
-    reads = ("batch", "theta_lr", "inner_steps", "memory", "gamma_reptile")
-
-    def __init__(self, stream: Stream, choices: Choices) -> None:
+    def __init__(self, stream: Stream, choices: Settings) -> None:
         super().__init__(stream, choices, modulated=False)
         self._reservoir = Reservoir(choices.memory * stream.tasks)
         self._optimiser = SGD(self.base.parameters(), choices.theta_lr)
@@ -390,26 +310,12 @@ class Inner(NamedTuple):
     soft: Tensor | None
 
 
-def semantic_slots(choices: Choices) -> int:
-    """Samples of each task that serve f; the others serve g."""
-    slots = int(choices.memory * choices.semantic)
-    if not 1 <= slots < choices.memory:
-        told = f"semantic={choices.semantic!r} of memory={choices.memory!r}"
-        raise ProblemError(f"{told} leaves one of the two memories empty: both need a sample")
-    return slots
-
-
 class Contextual(Strategy):
     """The contextual transformation network with any bilevel method."""
 
-    reads = (
-        "batch", "theta_lr", "outer_lr", "inner_lr", "inner_steps", "updates", "clip",
-        "memory", "semantic", "replay", "replay_from", "strength", "temperature",
-    )  # fmt: skip
-
-    def __init__(self, stream: Stream, choices: Choices, method: Method, tuner: Tuner | None = None) -> None:
+    def __init__(self, stream: Stream, choices: Settings, method: Method, tuner: Tuner | None = None) -> None:
         super().__init__(stream, choices, modulated=True)
-        kept, n = semantic_slots(choices), choices.updates
+        kept, n = choices.semantic_slots, choices.updates
         self.semantic, self.episodic = Ring(stream.tasks, kept), Ring(stream.tasks, choices.memory - kept)
         self.soft = torch.zeros(stream.tasks, self.episodic.slots, stream.classes)
         self.stepper = Stepper(
@@ -611,16 +517,7 @@ WITHOUT_CONTROLLER: Mapping[str, type[Offline | ExperienceReplay | GradientMemor
 }
 
 
-def settings_of(name: str) -> list[str]:
-    """The settings of `Choices` that a strategy has."""
-    if not name.startswith(CTN):
-        return [*WITHOUT_CONTROLLER[name].reads]
-    method = METHODS[name.removeprefix(CTN).partition(":")[0]]
-    own = {each.name for each in fields(method)}  # type: ignore[arg-type]  # every method is a dataclass
-    return [*Contextual.reads, *(key for key in BARRIER if key in own)]
-
-
-def make_strategy(name: str, stream: Stream, choices: Choices, own: Mapping[str, Any] | None = None) -> Strategy:
+def make_strategy(name: str, stream: Stream, choices: Settings, own: Mapping[str, Any] | None = None) -> Strategy:
     """A strategy by its name.
 
     Args:
@@ -636,7 +533,7 @@ def make_strategy(name: str, stream: Stream, choices: Choices, own: Mapping[str,
     return Contextual(stream, choices, make_method(name, updates, choices, own or {}), tuner)
 
 
-def make_method(name: str, updates: int, choices: Choices, own: Mapping[str, Any]) -> Method:
+def make_method(name: str, updates: int, choices: Settings, own: Mapping[str, Any]) -> Method:
     """The bilevel method of a `ctn+` strategy.
 
     Args:
@@ -646,7 +543,7 @@ def make_method(name: str, updates: int, choices: Choices, own: Mapping[str, Any
         own: settings of the method's own.
     """
     kind, _, variant = name.removeprefix(CTN).partition(":")
-    settings = Settings(
+    settings = RunSettings(
         steps=updates,
         inner_steps=choices.inner_steps,
         inner_lr=choices.inner_lr or choices.theta_lr,

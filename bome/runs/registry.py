@@ -1,12 +1,11 @@
 """Names: which methods and tasks there are, and how settings given as text become objects."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bome import methods
 from bome._checks import field_types, known, parse
-from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
 from bome.inner import GradientDescent
 from bome.methods import Method
@@ -36,22 +35,6 @@ METHODS: dict[str, type[Method]] = {
     "darts": methods.DARTS,
     "sama": methods.SAMA,
 }
-
-STRATEGIES: dict[str, str] = {
-    "offline": "all tasks at once, for two epochs: an upper bound",
-    "er": "experience replay from rings",
-    "gem": "gradient episodic memory: no step may increase the loss on an earlier task",
-    "mer": "meta-experience replay: Reptile over a reservoir, with minibatches",
-    "ctn+itd": "contextual transformation network as published, with the direct derivative only",
-    "ctn+bvfsm": "the same with bvfsm",
-    "ctn+penalty": "the same with penalty",
-    "ctn+pbgd": "the same with pbgd, that is bome with a constant multiplier",
-    "ctn+bome": "the same with bome",
-}
-"""What can be run on a stream of tasks, and a line on each."""
-
-CTN = "ctn+"
-"""With what the names of strategies with a bilevel method begin."""
 
 BARRIER = ("eta", "phi")
 """Settings of runs that most methods do not have."""
@@ -105,14 +88,8 @@ def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     The task is not built, which may take a while.
     """
-    if task in STREAMS:
-        raise ProblemError(
-            f"{task} is a stream of tasks, which 'bome run {task}' learns with a strategy such as ctn+bome"
-        )
-    known("task", task, (*TASKS, *STREAMS))
+    known("task", task, TASKS)
     name, _, variant = method.partition(":")
-    if name in STRATEGIES:
-        raise ProblemError(f"{name} is a strategy for streams of tasks such as continual-pmnist, {task} is a task")
     kind = METHODS[known("method", name, METHODS)]
     if variant:
         known(f"variant of {name}", variant, kind.variants)
@@ -128,42 +105,6 @@ def parsed(task: str, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def variants(name: str) -> list[str]:
     """The named variants of a method."""
     return list(METHODS[name].variants)
-
-
-def strategy_variants(name: str) -> list[str]:
-    """The named variants of a strategy: those of its method, but for `itd`, of which there is the total derivative."""
-    if name == "ctn+itd":
-        return ["total"]
-    return variants(name.removeprefix(CTN)) if name.startswith(CTN) else []
-
-
-def check_strategy(strategy: str) -> None:
-    """Refuse the name of a strategy, or of a variant, that there is not."""
-    name, _, variant = strategy.partition(":")
-    known("strategy", name, STRATEGIES)
-    if variant:
-        known(f"variant of {name}", variant, strategy_variants(name))
-
-
-def strategy_settings(strategy: str, choices: type, names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a strategy given as text as the values that their types want.
-
-    Args:
-        strategy: its name, or `name:variant`.
-        choices: the dataclass of the settings of all strategies.
-        names: those of them that this strategy has.
-        given: settings by name: some of `names`, and of a `ctn+` strategy those of its method's own.
-    """
-    shared, name = field_types(choices), strategy.partition(":")[0]
-    kinds = {key: shared[key] for key in names}
-    if name.startswith(CTN):
-        own = field_types(METHODS[name.removeprefix(CTN)])
-        kinds |= {key: kind for key, kind in own.items() if key not in ("inner", "steps", *shared)}
-    for key in given:
-        if key in shared and key not in kinds:
-            raise ProblemError(f"{strategy} has no setting {key!r}; it has {', '.join(kinds)}")
-        known("setting", key, kinds)
-    return {key: parse(key, value, kinds[key]) for key, value in given.items()}
 
 
 def _variant(kind: type[Method], name: str, variant: str, task: Task) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from bome.continual.memory import Reservoir, Ring
 from bome.continual.metrics import metrics
 from bome.continual.networks import Mlp, ReducedResNet
 from bome.continual.run import Spec, _Run, carry_out_part
-from bome.continual.strategies import Choices, Contextual, Given, Strategy, bounded_quadratic, make_strategy, projected
+from bome.continual.settings import Settings
+from bome.continual.strategies import Contextual, Given, Strategy, bounded_quadratic, make_strategy, projected
 from bome.continual.streams import STREAMS, Stream, scaled
 from tests.support.small_streams import BRIGHT, coloured_stream, small_stream
 
@@ -23,7 +24,7 @@ ALL = ("offline", "er", "gem", "mer", "ctn+itd", "ctn+itd:total", "ctn+bvfsm", "
 
 
 def contextual(name: str, stream: Stream, **choices: Any) -> Contextual:
-    made = make_strategy(name, stream, Choices(**choices))
+    made = make_strategy(name, stream, Settings(**choices))
     assert isinstance(made, Contextual)
     return made
 
@@ -185,7 +186,7 @@ def in_double_precision(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> 
 def test_replay_and_projection_by_hand_with_a_head_for_each_task(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two updates for each batch of seven, rings of nine slots, which a task fills more than once."""
     stream = small_stream(shared=False)
-    strategy = make_strategy(name, stream, Choices(batch=7, theta_lr=0.1, inner_steps=2, memory=9))
+    strategy = make_strategy(name, stream, Settings(batch=7, theta_lr=0.1, inner_steps=2, memory=9))
     in_double_precision(strategy, monkeypatch)
     net = stream.networks(modulated=False).base.double()
     parameters = list(net.parameters())
@@ -243,7 +244,7 @@ def test_bome_on_the_contextual_resnet_by_hand(monkeypatch: pytest.MonkeyPatch) 
     """
     stream = coloured_stream(size=16)
     lr, beta, eta, limit = 0.05, 0.5, 2.0, 0.003
-    choices = Choices(batch=5, theta_lr=lr, outer_lr=beta, eta=eta, memory=10, semantic=0.2, clip=limit)
+    choices = Settings(batch=5, theta_lr=lr, outer_lr=beta, eta=eta, memory=10, semantic=0.2, clip=limit)
     strategy = make_strategy("ctn+bome", stream, choices)
     assert isinstance(strategy, Contextual)
     in_double_precision(strategy, monkeypatch)
@@ -356,7 +357,7 @@ def test_the_step_size_that_a_method_is_told_is_the_one_that_is_taken() -> None:
 def test_mer_is_reptile_over_a_reservoir() -> None:
     stream = small_stream()
     lr, gamma, s, size = 0.2, 0.4, 3, 10
-    strategy = make_strategy("mer", stream, Choices(theta_lr=lr, gamma_reptile=gamma, inner_steps=s, memory=4))
+    strategy = make_strategy("mer", stream, Settings(theta_lr=lr, gamma_reptile=gamma, inner_steps=s, memory=4))
     twin, generator = stream.networks(modulated=False).base, torch.Generator().manual_seed(stream.seed)
     kept: list[tuple[int, int]] = []
     seen = 0
@@ -394,7 +395,7 @@ def test_mer_is_reptile_over_a_reservoir() -> None:
 def test_the_published_update_of_the_contextual_network() -> None:
     """Two inner steps on θ, each with a replay of its own, then v −= β clip(∂f/∂v / 2, ±1): no derivative through θ."""
     stream = small_stream()
-    choices = Choices(theta_lr=0.3, outer_lr=0.5, memory=10, semantic=0.2, clip=0.02)
+    choices = Settings(theta_lr=0.3, outer_lr=0.5, memory=10, semantic=0.2, clip=0.02)
     strategy = make_strategy("ctn+itd", stream, choices)
     assert isinstance(strategy, Contextual)
     net, controller = stream.networks(modulated=True)

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from bome.continual import streams
 from bome.continual.networks import Controller, Mlp, ReducedResNet
-from bome.continual.strategies import Choices, Contextual, make_strategy
+from bome.continual.settings import Settings
+from bome.continual.strategies import Contextual, make_strategy
 from bome.continual.streams import continual_cifar, continual_digits, continual_pmnist
 from bome.data.digits import digits
 from bome.data.sets import Images
@@ -137,7 +138,7 @@ def test_the_reduced_resnet_has_the_published_shape() -> None:
 @pytest.mark.parametrize("name", ["offline", "er", "gem", "mer", "ctn+bome"])
 def test_predictions_have_the_statistics_of_what_is_remembered(name: str) -> None:
     """Against the mean and variance of the first convolution on these samples; parameters and momenta stay."""
-    strategy = make_strategy(name, coloured_stream(), Choices(batch=5, memory=10))
+    strategy = make_strategy(name, coloured_stream(), Settings(batch=5, memory=10))
     for given in strategy.stages()[0]:
         strategy.observe(given)
     weights = [x.detach().clone() for x in strategy.base.parameters()]
@@ -159,7 +160,7 @@ def test_running_statistics_change_once_in_an_update_whatever_the_look_ahead() -
     """Both T leave the BatchNorm statistics of one evaluation of g at the start."""
     found = []
     for inner_steps in (1, 4):
-        strategy = make_strategy("ctn+bome", coloured_stream(), Choices(inner_steps=inner_steps, updates=1, memory=10))
+        strategy = make_strategy("ctn+bome", coloured_stream(), Settings(inner_steps=inner_steps, updates=1, memory=10))
         assert isinstance(strategy, Contextual)
         strategy.observe(strategy.stages()[0][0])
         found.append({name: buffer.clone() for name, buffer in strategy.base.named_buffers()})

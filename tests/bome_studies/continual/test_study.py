@@ -17,12 +17,12 @@ import torch
 from bome.cli.main import execute
 from bome.continual.networks import Mlp
 from bome.continual.run import Spec, carry_out_part, ended
+from bome.continual.settings import STRATEGIES
 from bome.continual.strategies import Strategy, make_strategy
 from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
 from bome.loop import RunInterruptedError
 from bome.runs.directory import write_config
-from bome.runs.registry import STRATEGIES
 from bome.storage import checkpoint
 from bome_studies import page
 from bome_studies.catalogue import EXPERIMENTS
@@ -227,7 +227,7 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
         (["--method", "er", "--set", "lr=1"], "unknown setting 'lr'"),
         (["--method", "er", "--set", "c_ln=1"], "unknown setting 'c_ln'"),
         (["--method", "er", "--set", "theta_lr=fast"], "theta_lr must be a number"),
-        (["--method", "er", "--set", "batch=1"], "batch must be at least 2"),
+        (["--method", "er", "--set", "batch=1"], "batch must be a whole number of at least 2"),
         (["--method", "ctn+bome", "--set", "semantic=0.01"], "leaves one of the two memories empty"),
         (["--method", "ctn+bome", "--set", "semantic=nan"], "semantic must be a share between 0 and 1"),
         (["--method", "er", "--set", "memory=1000000000000"], "memory must be at most 1,000,000"),
