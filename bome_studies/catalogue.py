@@ -1,23 +1,34 @@
-"""Every experiment of the paper; not in the package itself, so that ranks of the matrix need not load them all."""
+"""Every study by its name on the command line; each is loaded only when it is asked for."""
 
-from collections.abc import Callable
-from pathlib import Path
+from pkgutil import resolve_name
 
-from bome_studies.continual.study import CONTINUAL
-from bome_studies.learning.hyperclean import HYPERCLEAN
-from bome_studies.learning.newsgroups import REGULARIZATION
-from bome_studies.study import Experiment, Findings, Preset
-from bome_studies.theory.study import THEORY
-from bome_studies.toys.study import TOYS
+from bome_studies.study import Study
 
-EXPERIMENTS: dict[str, Experiment] = {
-    "toys": TOYS,
-    "theory": THEORY,
-    "hyperclean": HYPERCLEAN,
-    "regularization": REGULARIZATION,
-    "continual": CONTINUAL,
+REPRODUCE = {
+    "toys": "bome_studies.toys.study:TOYS",
+    "theory": "bome_studies.theory.study:THEORY",
+    "hyperclean": "bome_studies.learning.hyperclean:HYPERCLEAN",
+    "regularization": "bome_studies.learning.newsgroups:REGULARIZATION",
+    "continual": "bome_studies.continual.study:CONTINUAL",
 }
-"""Every experiment by its name on the command line."""
+"""The paper's experiments, and where each is found."""
 
-SO_FAR: dict[str, Callable[[Preset, Path], Findings]] = {"continual": CONTINUAL.so_far}
-"""Experiments that take hours: what the finished runs in a folder tell, before all of them have ended."""
+BENCH = {
+    "clean": "bome_studies.cleaning.study:CLEANING",
+    "mix": "bome_studies.mixing.study:MIXING",
+    "scale": "bome_studies.scale.study:SCALE",
+    "matrix": "bome_studies.matrix.study:MATRIX",
+}
+"""Comparisons with other software, and measurements of this one."""
+
+
+def load(place: str) -> Study:
+    """The study that a catalogue names."""
+    study: Study = resolve_name(place)
+    return study
+
+
+def study_of(name: str) -> Study | None:
+    """The study of a name such as "toys" or "bench-clean"; None if there is no such study any more."""
+    places = {**REPRODUCE, **{f"bench-{short}": place for short, place in BENCH.items()}}
+    return load(places[name]) if name in places else None

@@ -8,6 +8,7 @@ report.html      everything on one page, made from these files alone
 """
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -27,6 +28,8 @@ from bome_studies.study import Claim, Findings, Preset, Row, Section, Table
 
 BENCH = "bench-"
 EXPERIMENT, RESULTS, FINDINGS = "experiment.json", "results.json", "findings.json"
+INDEX = "index.html"
+"""The page over several studies."""
 
 WORDS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("cannot be said", "open")}
 """What is said of a claim, and its colour on the page."""
@@ -151,6 +154,32 @@ def write_docs(folder: Path, docs: Path) -> Path:
             write_atomic(docs / name / f"{drawing.name}.svg", drawing.svg)
     write_atomic(docs / f"{name}.md", _markdown(name, command(name, preset, docs=docs), findings))
     return docs / f"{name}.md"
+
+
+def write_overview(path: Path, folders: list[Path]) -> Path:
+    """Write the page over the experiments in these folders, made from their files alone.
+
+    Args:
+        path: the page.
+        folders: of experiments that have ended.
+    """
+    experiments = []
+    for folder in folders:
+        findings, (name, preset) = read(folder), read_experiment(folder)
+        experiments.append(
+            {
+                "name": name,
+                "title": findings.title,
+                "about": findings.about,
+                "counts": counts(findings.claims),
+                "command": command(name, preset),
+                "link": Path(os.path.relpath(folder / REPORT, path.parent)).as_posix(),
+                "missing": [claim.text + ": " + claim.found for claim in findings.claims if claim.holds is False],
+            }
+        )
+    page = environment().get_template("overview.html").render(experiments=experiments, version=__version__)
+    write_atomic(path, page)
+    return path
 
 
 def counts(claims: Sequence[Claim]) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from bome.reports.figures import Drawing
 
@@ -87,12 +87,20 @@ class Findings:
     notes: tuple[str, ...] = field(default=())
 
 
-class Experiment(Protocol):
-    """An experiment of the paper."""
+class Study(Protocol):
+    """An experiment of the paper, or a comparison with other software."""
 
     @property
     def name(self) -> str:
         """As on the command line."""
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
-        """Run it; parts that are finished in `folder` are read, not run again."""
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
+        """Run it with so many processes; parts that are finished in `folder` are read, not run again."""
+
+
+@runtime_checkable
+class LongStudy(Study, Protocol):
+    """A study that takes hours, whose page can be made before all of it has ended."""
+
+    def so_far(self, preset: Preset, folder: Path) -> Findings:
+        """What the finished parts in `folder` tell; nothing is run."""

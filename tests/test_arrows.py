@@ -39,9 +39,6 @@ THIRD_PARTIES: dict[str, set[str]] = {
 """Who in `bome` may import them; torch and numpy are everybody's."""
 
 OPEN = {
-    "bome/cli/bench.py",
-    "bome/cli/report.py",
-    "bome/cli/reproduce.py",
     "bome/storage/stages.py",
     "bome/tables/layout.py",
     "bome/apps/clean/cleaning.py",

@@ -1,4 +1,4 @@
-"""The command `bome`. A new verb is a file in this package and a line in `VERBS`."""
+"""The command `bome`. A new verb is a file in this package and a place in `OWN`."""
 
 import contextlib
 import io
@@ -9,13 +9,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from types import FrameType
 from typing import Annotated, Any, Protocol, TextIO, runtime_checkable
 
 import typer
 
 from bome._version import __version__
-from bome.cli.bench import bench
 from bome.cli.clean import clean
 from bome.cli.console import printable
 from bome.cli.demo import demo
@@ -23,16 +23,29 @@ from bome.cli.ls import ls
 from bome.cli.mix import mix
 from bome.cli.predict import predict
 from bome.cli.report import report
-from bome.cli.reproduce import reproduce
 from bome.cli.resume import resume
 from bome.cli.run import run
 from bome.cli.sweep import sweep
 from bome.errors import BilevelError, StorageError
 
-VERBS: tuple[Callable[..., None], ...] = (demo, ls, run, resume, sweep, report, reproduce, clean, predict, mix, bench)
+OWN: tuple[Callable[..., None], ...] = (demo, ls, run, resume, sweep, report, clean, predict, mix)
+ORDER = ("demo", "ls", "run", "resume", "sweep", "report", "reproduce", "clean", "predict", "mix", "bench")
+"""Of the verbs in the help; those of other packages come last."""
+
 
 INTERNAL, IO, INTERRUPTED, PIPE, TERMINATED = 1, StorageError.exit_code, 128 + 2, 128 + 13, 128 + 15
 """Exit codes that belong to no kind of `BilevelError`."""
+
+
+def _verbs() -> list[Callable[..., None]]:
+    """Our own verbs and those that installed packages announce as entry points of the group `bome.verbs`."""
+    known = {verb.__name__: verb for verb in OWN}
+    known |= {point.name: point.load() for point in entry_points(group="bome.verbs")}
+    names = [*(name for name in ORDER if name in known), *sorted(set(known) - set(ORDER))]
+    return [known[name] for name in names]
+
+
+VERBS = _verbs()
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
 for verb in VERBS:

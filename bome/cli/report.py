@@ -1,5 +1,6 @@
-"""`bome report`: make figures and page again from what a run or an experiment left on disk."""
+"""`bome report`: make figures and page again from what a run or a study left on disk."""
 
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from bome.cli.console import line
@@ -10,9 +11,9 @@ from bome.reports import write_report
 
 
 def report(folder: RunFolder, docs: Docs = None, quiet: Quiet = False) -> None:
-    """Make the report page of a run, a directory of runs or an experiment again; computes nothing.
+    """Make the report page of a run, a directory of runs or a study again; computes nothing.
 
-    Of the continual-learning experiment also while some of its runs have not ended.
+    Of the continual-learning study also while some of its runs have not ended.
     """
     page = _write(folder, docs)
     if not quiet:
@@ -20,24 +21,10 @@ def report(folder: RunFolder, docs: Docs = None, quiet: Quiet = False) -> None:
 
 
 def _write(folder: Path, docs: Path | None) -> Path:
-    from bome_studies import page  # not above: it loads all of the experiments
-
-    if not page.is_experiment(folder):
-        if docs is not None:
-            raise ProblemError(f"--docs is for experiments, and {folder} holds none")
-        return write_report(folder)
-    written = _of_experiment(folder)
+    if (folder / "experiment.json").exists():
+        make_page = entry_points(group="bome.pages")["reproduce"].load()
+        path: Path = make_page(folder, docs)
+        return path
     if docs is not None:
-        page.write_docs(folder, docs)
-    return written
-
-
-def _of_experiment(folder: Path) -> Path:
-    from bome_studies import page
-    from bome_studies.catalogue import SO_FAR
-    from bome_studies.toys.trials import PARTS
-
-    name, preset = page.read_experiment(folder)
-    if name in SO_FAR and (folder / PARTS).is_dir():
-        return page.write(folder, SO_FAR[name](preset, folder))
-    return page.write_page(folder)
+        raise ProblemError(f"--docs is for studies, and {folder} holds none")
+    return write_report(folder)

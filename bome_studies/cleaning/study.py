@@ -109,18 +109,19 @@ PROTOCOLS: Mapping[Preset, Protocol] = {
 }
 
 
-@dataclass(frozen=True)
 class Cleaning:
-    """The cleaning benchmark, in so many processes."""
+    """The cleaning benchmark."""
 
-    workers: int = 1
     name = "bench-clean"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; trials that are finished in `folder` are read, not run again."""
         protocol = PROTOCOLS[preset]
-        results = carry_out(protocol.cells, protocol.seeds, folder, report, self.workers)
+        results = carry_out(protocol.cells, protocol.seeds, folder, report, workers)
         return findings(results, preset)
+
+
+CLEANING = Cleaning()
 
 
 def findings(results: Results, preset: Preset) -> Findings:

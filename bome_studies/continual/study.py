@@ -26,7 +26,7 @@ from bome_studies.continual.results import Entry, Missing, Results, Runs
 from bome_studies.learning.claims import decided
 from bome_studies.page import command
 from bome_studies.study import Findings, Preset, Report
-from bome_studies.toys.trials import PARTS, default_workers, each
+from bome_studies.toys.trials import PARTS, each
 
 ABOUT = (
     "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
@@ -60,9 +60,8 @@ class Continual:
 
     name = "continual"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; what is finished in `folder` is read, and what is under way there is continued."""
-        workers = 1 if preset == "smoke" else default_workers()
         return self._findings(preset, [carry_out(protocol, folder, report, workers) for protocol in PROTOCOLS[preset]])
 
     def so_far(self, preset: Preset, folder: Path) -> Findings:

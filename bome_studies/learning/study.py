@@ -10,7 +10,6 @@ from bome_studies.learning.claims import decided, rows_of, sections
 from bome_studies.learning.comparison import Ablation, Comparison, Numbers, Protocol, compare
 from bome_studies.page import command
 from bome_studies.study import Claim, Findings, Preset, Report
-from bome_studies.toys.trials import default_workers
 
 METHODS = (
     "bome", "bsg1", "bvfsm", "penalty", "itd", "reverse", "aid-cg", "aid-fp", "stocbio", "vrbo", "mrbo",
@@ -55,11 +54,11 @@ class LearningExperiment:
     notes: tuple[str, ...]
     cleaning: bool
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; what is finished in `folder` is read, not run again."""
         protocol = self.protocols[preset]
         if preset == "paper":
-            protocol = replace(protocol, workers=default_workers())
+            protocol = replace(protocol, workers=workers)
         found = compare(protocol, lambda task, seed: self.references(task, seed, preset), folder, report)
         made_by = command(self.name, preset)
         return Findings(

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +44,12 @@ PARTS: Mapping[Preset, tuple[tuple[str, int], ...]] = {
 """What is launched: what is measured, and by how many ranks."""
 
 
-@dataclass(frozen=True)
 class Matrix:
     """The matrix; its processes are started one group after the other."""
 
-    workers: int = 1
     name = "bench-matrix"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Launch what is not yet in `folder`, and tell."""
         parts, found = PARTS[preset], {}
         for done, (what, ranks) in enumerate(parts):
@@ -61,6 +58,9 @@ class Matrix:
             found[what, ranks] = json.loads(out.read_text()) if out.exists() else launch(what, ranks, out)
         report("done", len(parts), len(parts))
         return findings(found, preset)
+
+
+MATRIX = Matrix()
 
 
 Found = Mapping[tuple[str, int], Any]

@@ -1,7 +1,6 @@
 """The mixture benchmark: weights of newsgroups and of junk for a small GPT that should do well on one newsgroup."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from bome_studies.learning.claims import decided
@@ -56,18 +55,12 @@ PROTOCOLS: Mapping[Preset, Protocol] = {
 }
 
 
-@dataclass(frozen=True)
-class Mix:
-    """The benchmark of data mixtures.
+class Mixing:
+    """The benchmark of data mixtures, by one process."""
 
-    Attributes:
-        workers: not used; one process does it.
-    """
-
-    workers: int = 1
     name = f"{BENCH}mix"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; parts that are finished in `folder` are read, not run again."""
         results = carry_out(PROTOCOLS[preset], folder, report)
         return Findings(
@@ -78,6 +71,9 @@ class Mix:
             rows=tuple(_rows(results, preset, command(self.name, preset))),
             notes=NOTES,
         )
+
+
+MIXING = Mixing()
 
 
 def _claims(results: Results) -> Iterator[Claim]:

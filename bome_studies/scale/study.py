@@ -1,7 +1,6 @@
 """The scale benchmark: how the time and the memory of a step grow, and what that means for a large model."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
@@ -42,18 +41,12 @@ PROTOCOLS: Mapping[Preset, Protocol] = {
 }
 
 
-@dataclass(frozen=True)
 class Scale:
-    """The benchmark of costs.
+    """The benchmark of costs, by one process, since times are taken."""
 
-    Attributes:
-        workers: not used; times are taken in one process.
-    """
-
-    workers: int = 1
     name = f"{BENCH}scale"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Measure; points that are in `folder` are read."""
         found = carry_out(PROTOCOLS[preset], folder, report)
         return Findings(
@@ -64,6 +57,9 @@ class Scale:
             rows=tuple(_rows(found, preset, command(self.name, preset))),
             notes=(*_projected(), *NOTES),
         )
+
+
+SCALE = Scale()
 
 
 NOTES = (

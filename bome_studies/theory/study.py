@@ -40,7 +40,6 @@ from bome_studies.theory.trials import (
     problems_of,
     sweeps,
 )
-from bome_studies.toys.trials import default_workers
 
 Flags = NDArray[np.bool_]
 
@@ -146,10 +145,10 @@ class Theory:
 
     name = "theory"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; sweeps that are finished in `folder` are read, not run again."""
         made = sweeps(preset)
-        outcomes = carry_out(made, folder, report, workers=1 if preset == "smoke" else default_workers())
+        outcomes = carry_out(made, folder, report, workers)
         evidence = Evidence(preset, {sweep.name: sweep for sweep in made}, outcomes)
         topics = [topic(evidence) for topic in TOPICS]
         claims = [claim for topic in topics for claim in topic.claims]

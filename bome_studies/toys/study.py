@@ -7,7 +7,7 @@ from bome.reports.figures import Drawing
 from bome_studies.study import Findings, Preset, Report, Row, Section
 from bome_studies.toys import claims, figures
 from bome_studies.toys.protocol import COMPARED, ETAS, HORIZON, STEP_SIZES, TS, trials
-from bome_studies.toys.trials import Outcome, Trace, Trial, carry_out, default_workers
+from bome_studies.toys.trials import Outcome, Trace, Trial, carry_out
 
 ABOUT = (
     "The paper tests its method on three problems with known solutions: a coreset problem, a bilinear minimax game, "
@@ -41,10 +41,10 @@ class Toys:
 
     name = "toys"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; trials that are finished in `folder` are read, not run again."""
         made = trials(preset)
-        outcomes = carry_out(made, folder, report, workers=1 if preset == "smoke" else default_workers())
+        outcomes = carry_out(made, folder, report, workers)
         return Findings(
             title="The toy problems of the paper",
             about=ABOUT,

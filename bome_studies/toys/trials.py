@@ -3,7 +3,6 @@
 import json
 import math
 import multiprocessing
-import os
 import signal
 import time
 import warnings
@@ -349,11 +348,6 @@ def _heeded(work: Callable[[Part], Found], part: Part) -> Found:
 
 _stopped: list[RunInterruptedError] = []
 """In a worker: what told it to stop."""
-
-
-def default_workers() -> int:
-    """Processes for the trials: what the machine has, but not more than two."""
-    return min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def _path(folder: Path, trial: Trial) -> Path:

@@ -52,7 +52,7 @@ def test_a_second_run_reads_what_is_there_and_writes_the_documentation(
     arguments = ["bench", "clean", "--preset", "smoke", "--out", str(folder), "--docs", str(tmp_path), "--json"]
     assert execute(arguments) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["experiment"] == "bench-clean"
+    assert told["study"] == "bench-clean"
     assert told["rows"] == json.loads((tmp_path / "bench-clean.json").read_text())
     text = (tmp_path / "bench-clean.md").read_text()
     assert "bome bench clean --preset smoke --docs" in text

@@ -10,22 +10,26 @@ from bome_studies.study import Claim, Findings, Preset, Report
 
 
 class Fake:
-    """An experiment that is over at once."""
-
-    name = "fake"
+    """A study that is over at once."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         claims = (Claim("<b>one</b>", "", "", "3 of 4", False), Claim("two", "", "", "", True))
-        return Findings(f"Title of {self._name}", "About it.", (), claims, ())
+        return Findings(f"Title of {self.name}", "About it.", (), claims, ())
+
+
+def _in_place_of_all(monkeypatch: pytest.MonkeyPatch, *studies: Fake) -> None:
+    known = {study.name: study for study in studies}
+    monkeypatch.setattr("bome_studies.catalogue.REPRODUCE", {name: name for name in known})
+    monkeypatch.setattr("bome_studies.catalogue.load", known.__getitem__)
 
 
 def test_all_experiments_have_a_page_over_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bome_studies.catalogue.EXPERIMENTS", {"a": Fake("a"), "b": Fake("b")})
+    _in_place_of_all(monkeypatch, Fake("a"), Fake("b"))
     assert execute(["reproduce", "all", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     assert "all reports:" in capsys.readouterr().out
     text = (tmp_path / "index.html").read_text()
@@ -40,7 +44,7 @@ def test_all_experiments_have_a_page_over_them(
 def test_without_a_folder_the_page_links_to_where_the_experiments_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bome_studies.catalogue.EXPERIMENTS", {"a": Fake("a")})
+    _in_place_of_all(monkeypatch, Fake("a"))
     monkeypatch.chdir(tmp_path)
     assert execute(["reproduce", "all", "--preset", "smoke", "--quiet"]) == 0
     index = tmp_path / "runs" / "reproduce-all-smoke" / "index.html"
@@ -52,10 +56,10 @@ def test_an_interrupted_report_of_all_says_how_to_go_on_with_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Stopped(Fake):
-        def carry_out(self, preset: Preset, folder: Path, report: Report) -> Findings:
+        def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("bome_studies.catalogue.EXPERIMENTS", {"a": Fake("a"), "b": Stopped("b")})
+    _in_place_of_all(monkeypatch, Fake("a"), Stopped("b"))
     out, docs = tmp_path / "the runs", tmp_path / "docs"
     assert execute(["reproduce", "all", "--preset", "smoke", "--out", str(out), "--docs", str(docs)]) == 130
     told = capsys.readouterr().err.replace("\n", "")

@@ -82,7 +82,7 @@ def test_a_second_run_reads_the_finished_parts_and_prints_80_columns(
 def test_json_has_the_claims_and_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["reproduce", "toys", "--preset", "smoke", "--out", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["experiment"] == "toys"
+    assert told["study"] == "toys"
     assert told["claims"]
     assert told["rows"]
     assert told["report"].endswith("report.html")
@@ -92,7 +92,7 @@ def test_mistakes_become_one_line(folder: Path, tmp_path: Path, capsys: pytest.C
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("mine")
     cases = (
-        (["reproduce", "toy"], "unknown experiment 'toy'; known: toys"),
+        (["reproduce", "toy"], "unknown study 'toy'; known: toys"),
         (["reproduce", "toys", "--preset", "quick", "--out", str(folder)], "holds another experiment or preset"),
         (["reproduce", "toys", "--preset", "smoke", "--out", str(tmp_path / "other")], "choose another --out"),
         (["reproduce", "toys", "--preset", "smoke", "--out", str(tmp_path / "other" / "file")], "is a file"),

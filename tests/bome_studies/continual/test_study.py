@@ -25,7 +25,6 @@ from bome.loop import RunInterruptedError
 from bome.runs.directory import write_config
 from bome.storage import checkpoint
 from bome_studies import page
-from bome_studies.catalogue import EXPERIMENTS
 from bome_studies.continual import record, study
 from bome_studies.continual.claims import CONSTANT, PAPER, claims, notes, rows_of
 from bome_studies.continual.figures import sections, varied
@@ -291,7 +290,7 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
 ) -> None:
     monkeypatch.setattr(study, "PROTOCOLS", {"smoke": (SMALL,)})
     page.prepare(tmp_path, "continual", "smoke")
-    findings = EXPERIMENTS["continual"].carry_out("smoke", tmp_path, silent)
+    findings = study.CONTINUAL.carry_out("smoke", tmp_path, silent)
     page.write(tmp_path, findings)
     choice = json.loads((tmp_path / "parts" / DIGITS / "tuning" / "offline-chosen.json").read_text())
     best = max(choice["tried"], key=lambda one: one["acc"])
@@ -310,7 +309,7 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
     assert len(findings.sections) == 2
     assert all(claim.holds is None for claim in findings.claims)  # smoke decides nothing
     monkeypatch.setattr("bome.continual.run._Run", None)  # a second time everything is read
-    again = EXPERIMENTS["continual"].carry_out("smoke", tmp_path, silent)
+    again = study.CONTINUAL.carry_out("smoke", tmp_path, silent)
     assert again.rows == findings.rows
 
 

@@ -16,7 +16,7 @@ from bome.problem import Batches
 from bome.runs.perform import solve
 from bome.runs.registry import plan
 from bome.tasks import coreset, minimax
-from bome_studies.catalogue import EXPERIMENTS
+from bome_studies.catalogue import BENCH, REPRODUCE, load
 from bome_studies.toys import claims
 from bome_studies.toys.protocol import COMPARED, GRID, trials
 from bome_studies.toys.trials import PARTS, Trial, carry_out, make_method, perform, units
@@ -156,4 +156,5 @@ def test_the_mean_and_its_standard_error() -> None:
 
 
 def test_every_experiment_has_its_own_name() -> None:
-    assert all(experiment.name == name for name, experiment in EXPERIMENTS.items())
+    assert all(load(place).name == name for name, place in REPRODUCE.items())
+    assert all(load(place).name == f"bench-{name}" for name, place in BENCH.items())
