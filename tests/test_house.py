@@ -29,7 +29,6 @@ OPEN = {
     "bome/stepper.py",
     "bome/storage/checkpoint.py",
     "bome/tables/scan.py",
-    "bome/tasks/hyperclean.py",
     "bome_studies/theory/instances.py",
     "bome_studies/theory/study.py",
 }

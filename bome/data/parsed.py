@@ -18,7 +18,7 @@ def is_kept(name: str) -> bool:
     return _place(name).is_dir()
 
 
-def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def keep(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What `make` gives, kept in the cache; made only if it is not there or is damaged.
 
     Of several processes that ask for it at once, one makes it and the others wait.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bome.data import formats
 from bome.data.files import DataFile, DataSet, advice, downloadable, fetch, find, lies_in_data_folder
-from bome.data.parsed import is_kept, kept
+from bome.data.parsed import is_kept, keep
 from bome.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def images(name: ImagesName) -> Images:
     if name not in _PARSERS:
         raise ProblemError(f"no images are called {name!r}; there are {', '.join(_PARSERS)}")
     dataset, parse = _PARSERS[name]
-    return Images(**kept(name, lambda: parse(fetch(dataset))))
+    return Images(**keep(name, lambda: parse(fetch(dataset))))
 
 
 def newsgroups() -> Documents:
@@ -186,7 +186,7 @@ def newsgroups() -> Documents:
     Raises:
         StorageError: it is not at hand and cannot be downloaded, or a file is damaged.
     """
-    return Documents(**kept("20news", lambda: formats.news_documents(fetch(NEWS))))
+    return Documents(**keep("20news", lambda: formats.news_documents(fetch(NEWS))))
 
 
 def newsgroup_counts() -> Counts:
@@ -199,7 +199,7 @@ def newsgroup_counts() -> Counts:
     """
     from scipy.sparse import csr_array
 
-    state = kept("20news-counts", _count_words)
+    state = keep("20news-counts", _count_words)
     for split in ("train", "test"):
         data, indices, indptr = (state.pop(f"{split}_{key}").numpy() for key in ("data", "indices", "indptr"))
         state[split] = csr_array((data, indices, indptr), shape=(len(indptr) - 1, state["words"]))

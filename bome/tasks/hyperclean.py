@@ -10,8 +10,7 @@ are variants. Every seed draws its own split, noise and pretrained start, where 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,9 +20,7 @@ from bome._typing import Leaves
 from bome.core.barrier import Phi
 from bome.core.trees import Pair
 from bome.data import Constant, Data, FixedBatches, Minibatches, Stream
-from bome.data.digits import digits
-from bome.data.parsed import kept
-from bome.data.sets import Images, images
+from bome.data.parsed import keep
 from bome.problem import Batches, Problem, either
 from bome.projections import box
 from bome.tasks.softmax import (
@@ -38,6 +35,7 @@ from bome.tasks.softmax import (
     scores,
     with_one,
 )
+from bome.tasks.splits import Pool, Split, split_of, together
 from bome.tasks.task import Settings, Stack, Task
 
 RIDGE = 0.001
@@ -101,92 +99,6 @@ SUGGESTED: Mapping[str, Mapping[str, Any]] = {
 """What the authors set for these methods."""
 
 
-class Pool(NamedTuple):
-    """The images that splits are drawn from, shared by all of them.
-
-    Attributes:
-        pixels: between 0 and 1, of shape (n, d).
-        labels: the right ones.
-        test: as `pixels`, the images that judge.
-        test_labels: theirs.
-        classes: how many there are.
-        sizes: of the training set and of the two validation sets.
-    """
-
-    pixels: Tensor
-    labels: Tensor
-    test: Tensor
-    test_labels: Tensor
-    classes: int
-    sizes: tuple[int, int, int]
-
-
-class Split:
-    """A random division into training, two validation sets and test, with noise in the training labels.
-
-    Attributes:
-        pool: where the images come from.
-        rows: the training samples among those of the pool.
-        labels: their right labels.
-        noisy: their labels, a half of which are drawn anew from all classes.
-        clean: which of these are right nevertheless.
-        mean: the mean of all pixels of the training samples.
-        scale: the factor that brings the deviation from it to 1.
-    """
-
-    def __init__(self, pool: Pool, seed: int) -> None:
-        draw, (train, *_) = torch.Generator().manual_seed(seed), pool.sizes
-        order = torch.randperm(len(pool.pixels), generator=draw)[: sum(pool.sizes)]
-        self.pool = pool
-        self.rows, self.first, self.second = torch.split(order, list(pool.sizes))
-        self.labels = pool.labels[self.rows]
-        changed = torch.randperm(train, generator=draw)[: train // 2]
-        self.noisy = self.labels.clone()
-        self.noisy[changed] = torch.randint(pool.classes, (len(changed),), generator=draw)
-        self.clean = self.noisy == self.labels
-        deviation, self.mean = torch.std_mean(pool.pixels[self.rows])
-        self.scale = 1 / (deviation + 1e-4)
-
-    @cached_property
-    def train(self) -> Samples:
-        """The training samples with their noisy labels."""
-        return Samples(self._scaled(self.pool.pixels[self.rows]), self.noisy)
-
-    @cached_property
-    def validation(self) -> Samples:
-        """The samples of f."""
-        return Samples(self._scaled(self.pool.pixels[self.first]), self.pool.labels[self.first])
-
-    @cached_property
-    def validation_2(self) -> Samples:
-        """The samples that choose hyper-parameters."""
-        return Samples(self._scaled(self.pool.pixels[self.second]), self.pool.labels[self.second])
-
-    @cached_property
-    def test(self) -> Samples:
-        """The samples that judge."""
-        return Samples(self._scaled(self.pool.test), self.pool.test_labels)
-
-    @property
-    def corrected(self) -> Samples:
-        """The training samples with their right labels."""
-        return self.train._replace(labels=self.labels)
-
-    def _scaled(self, pixels: Tensor) -> Tensor:
-        return with_one((pixels - self.mean) * self.scale)
-
-    def share_of(self, rows: Tensor) -> Tensor:
-        """The weight of each sample of the pool in the mean over some of them."""
-        share = torch.zeros(len(self.pool.pixels))
-        share[rows] = 1 / len(rows)
-        return share
-
-
-def together(*samples: Samples) -> Samples:
-    """Several sets as one."""
-    return Samples(torch.cat([s.x for s in samples]), torch.cat([s.labels for s in samples]))
-
-
 def ridge(model: Model) -> Tensor:
     """0.001‖W‖²."""
     return RIDGE * model["weight"].square().sum()
@@ -205,7 +117,7 @@ def start_model(pool: Pool, seed: int, bias: Literal["free", "tied"] = "free") -
     return model if bias == "tied" else {**model, "bias": (torch.rand(pool.classes, generator=draw) * 2 - 1) * bound}
 
 
-def trained(
+def train_model(
     samples: Samples,
     split: Split,
     model: Model,
@@ -222,7 +134,7 @@ def trained(
     return lowest(path, lambda model: mean_loss(model, split.validation_2), epochs, PATIENCE)
 
 
-def judged(model: Model, split: Split) -> dict[str, float]:
+def judge(model: Model, split: Split) -> dict[str, float]:
     """Losses and accuracies of a model on validation set 2 and on test."""
     numbers = {}
     for name, samples in (("val2", split.validation_2), ("test", split.test)):
@@ -232,11 +144,11 @@ def judged(model: Model, split: Split) -> dict[str, float]:
     return numbers
 
 
-def cleaning(weights: Tensor, clean: Tensor) -> dict[str, float]:
+def score_weights(weights: Tensor, clean: Tensor) -> dict[str, float]:
     """How well the samples with weights above ½ are those with right labels, in percent."""
-    kept = weights > 0.5
-    right = float((kept & clean).sum())
-    recall, precision = right / (float(clean.sum()) + 1e-4), right / (float(kept.sum()) + 1e-4)
+    above = weights > 0.5
+    right = float((above & clean).sum())
+    recall, precision = right / (float(clean.sum()) + 1e-4), right / (float(above.sum()) + 1e-4)
     f1 = 2 * precision * recall / (precision + recall + 1e-4)
     return {"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall}
 
@@ -275,36 +187,8 @@ def hyperclean_digits(variant: str = "code", start: str = "pretrained", seed: in
     return _task("hyperclean-digits", variant, start, seed)
 
 
-SOURCES: Mapping[str, tuple[Callable[[], Images], tuple[int, int, int]]] = {
-    "hyperclean-mnist": (lambda: images("mnist"), (50_000, 5_000, 5_000)),
-    "hyperclean-fashion": (lambda: images("fashion-mnist"), (50_000, 5_000, 5_000)),
-    "hyperclean-digits": (digits, (1_000, 200, 200)),
-}
-"""Where the images of each task come from, and the sizes of its splits."""
-
-
-@lru_cache(maxsize=1)
-def pool_of(name: str) -> Pool:
-    """The images of a task."""
-    load, sizes = SOURCES[name]
-    data = load()
-
-    def pixels(images: Tensor) -> Tensor:
-        return images.flatten(1).float() / 255
-
-    return Pool(
-        pixels(data.train), data.train_labels, pixels(data.test), data.test_labels, len(data.classes), sizes
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=8)
-def split_of(name: str, seed: int) -> Split:
-    """The split of a task that a seed draws."""
-    return Split(pool_of(name), seed)
-
-
 def _task(name: str, variant: str, start: str, seed: int) -> Task:
-    told = choose(f"variant of {name}", variant, VARIANTS)
+    form = choose(f"variant of {name}", variant, VARIANTS)
     choose(f"start of {name}", start, {"pretrained": None})
     split = split_of(name, seed)
     n = len(split.rows)
@@ -316,13 +200,13 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
         samples, rows = _samples(batch), getattr(batch, "rows", None)
         weights = v.clamp(0, 1) if rows is None else v.clamp(0, 1)[rows]
         weighted = samples.mean(weights * cross_entropies(scores(theta, samples), samples.labels))
-        return (n * weighted if told.reduction == "sum" else weighted) + ridge(theta)
+        return (n * weighted if form.reduction == "sum" else weighted) + ridge(theta)
 
-    model = _pretrained(name, told, split, seed)
+    model = _pretrain(name, form, split, seed)
     problem = Problem(outer, inner, torch.full((n,), 0.5), model, project_v=box(0, 1))
 
     def observe(point: Pair) -> dict[str, float]:
-        return {**judged(problem.theta.seen(point.theta), split), **cleaning(point.v[0], split.clean)}
+        return {**judge(problem.theta.seen(point.theta), split), **score_weights(point.v[0], split.clean)}
 
     def resolve(v: Leaves, theta: Leaves) -> Leaves:
         best = minimise(lambda m: inner(v[0], m, split.train), problem.theta.seen(theta))
@@ -342,7 +226,7 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
         variant=variant,
         start=start,
         problem=problem,
-        settings=told.settings(n),
+        settings=form.settings(n),
         resolve=resolve,
         suggested=SUGGESTED,
         streams=streams,
@@ -352,14 +236,14 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
     )
 
 
-def _pretrained(name: str, told: Variant, split: Split, seed: int) -> Model:
+def _pretrain(name: str, form: Variant, split: Split, seed: int) -> Model:
     """θ_0, kept in the cache."""
 
     def make() -> dict[str, Any]:
-        samples = split.train if told.pretrained_on == "noisy" else together(split.train, split.validation)
-        return dict(trained(samples, split, start_model(split.pool, seed, told.bias), ridge).model)
+        samples = split.train if form.pretrained_on == "noisy" else together(split.train, split.validation)
+        return dict(train_model(samples, split, start_model(split.pool, seed, form.bias), ridge).model)
 
-    return kept(f"{name}-start-{told.bias}-{told.pretrained_on}-{seed}", make)
+    return keep(f"{name}-start-{form.bias}-{form.pretrained_on}-{seed}", make)
 
 
 def _samples(batch: Any) -> Samples:

@@ -22,7 +22,7 @@ from bome._typing import Leaves
 from bome.core.trees import Pair
 from bome.data import Constant, Data
 from bome.data.digits import digits
-from bome.data.parsed import kept
+from bome.data.parsed import keep
 from bome.data.sets import Counts, newsgroup_counts
 from bome.errors import ProblemError
 from bome.problem import Problem
@@ -133,7 +133,7 @@ def mean_loss(theta: Tensor, documents: Documents) -> Tensor:
     return torch.nn.functional.cross_entropy(product(documents.words, theta), documents.labels)
 
 
-def judged(theta: Tensor, split: Split) -> dict[str, float]:
+def judge(theta: Tensor, split: Split) -> dict[str, float]:
     """Losses and accuracies of a model on validation set 2 and on test."""
     numbers = {}
     for name, documents in (("val2", split.validation_2), ("test", split.test)):
@@ -218,7 +218,7 @@ def _sparse(matrix: "csr_array") -> Sparse:
 
 
 def _task(name: str, variant: str, start: str, seed: int) -> Task:
-    told = choose(f"variant of {name}", variant, VARIANTS)
+    form = choose(f"variant of {name}", variant, VARIANTS)
     choose(f"start of {name}", start, {"pretrained": None})
     split, lr = split_of(name, seed), SOURCES[name][1]
     features = split.train.words.x.shape[1]
@@ -227,9 +227,9 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
         return mean_loss(theta, batch)
 
     def inner(v: Tensor, theta: Tensor, batch: Documents) -> Tensor:
-        penalty = theta.square().sum(dim=1) @ (told.power * v).exp()
-        entries = theta.numel() if told.reduction == "mean" else 1
-        return mean_loss(theta, batch) + told.factor / entries * penalty
+        penalty = theta.square().sum(dim=1) @ (form.power * v).exp()
+        entries = theta.numel() if form.reduction == "mean" else 1
+        return mean_loss(theta, batch) + form.factor / entries * penalty
 
     def streams(method: Any, settings: Settings) -> Data:
         if settings.batch or settings.outer_batch or getattr(method, "inner_parts", 1) > 1:
@@ -240,11 +240,11 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
         best = minimise(lambda m: inner(v[0], m["theta"], split.train), {"theta": theta[0]})
         return tuple(best.values())
 
-    theta = pretrained(name, seed)
+    theta = pretrain(name, seed)
     problem = Problem(outer, inner, torch.zeros(features), theta)
 
     def observe(point: Pair) -> dict[str, float]:
-        return judged(point.theta[0], split)
+        return judge(point.theta[0], split)
 
     return Task(
         name=name,
@@ -266,7 +266,7 @@ def random_model(split: Split, seed: int) -> Tensor:
     return torch.randn(split.train.words.x.shape[1], split.classes, generator=draw).mul((2 / split.classes) ** 0.5)
 
 
-def pretrained(name: str, seed: int) -> Tensor:
+def pretrain(name: str, seed: int) -> Tensor:
     """θ_0 by gradient descent without a penalty, as in the authors' code; kept in the cache."""
     split, lr = split_of(name, seed), SOURCES[name][1]
 
@@ -275,5 +275,5 @@ def pretrained(name: str, seed: int) -> Tensor:
         path = descend(lambda model: mean_loss(model["theta"], split.train), first, lr, 0.9)
         return dict(lowest(path, lambda model: mean_loss(model["theta"], split.validation_2), EPOCHS, PATIENCE).model)
 
-    theta: Tensor = kept(f"{name}-start-{lr:g}-{seed}", make)["theta"]
+    theta: Tensor = keep(f"{name}-start-{lr:g}-{seed}", make)["theta"]
     return theta

@@ -6,20 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from bome.tasks.hyperclean import (
-    EPOCHS,
-    PRETRAINING,
-    Split,
-    judged,
-    mean_loss,
-    pool_of,
-    ridge,
-    split_of,
-    start_model,
-    together,
-    trained,
-)
+from bome.tasks.hyperclean import EPOCHS, PRETRAINING, judge, mean_loss, ridge, start_model, train_model
 from bome.tasks.softmax import Model, Samples, cross_entropies, descend, minimise, scores
+from bome.tasks.splits import Split, pool_of, split_of, together
 from bome_studies.learning.claims import accuracy, at_least, first_or_level, near, one_inner_step
 from bome_studies.learning.comparison import Comparison, Numbers, Protocol
 from bome_studies.learning.study import METHODS, Ablations, LearningExperiment, settings_in_words, smoke
@@ -107,16 +96,16 @@ def references(task: str, seed: int, preset: Preset) -> dict[str, Numbers]:
     start = start_model(pool_of(task), seed)
     epochs, steps = {"smoke": (20, 20), "quick": (800, 150), "paper": (EPOCHS, 1000)}[preset]
     noisy, clean = together(split.train, split.validation), together(split.corrected, split.validation)
-    validation = trained(split.validation, split, start, epochs=epochs)
+    validation = train_model(split.validation, split, start, epochs=epochs)
     models = {
-        "noisy": trained(noisy, split, start, ridge, epochs).model,
+        "noisy": train_model(noisy, split, start, ridge, epochs).model,
         "train+validation": minimise(lambda model: mean_loss(model, noisy) + ridge(model), start, steps),
         "validation": validation.model,
         "both validation sets": _after(together(split.validation, split.validation_2), start, validation.epoch),
-        "clean": trained(clean, split, start, epochs=epochs).model,
+        "clean": train_model(clean, split, start, epochs=epochs).model,
         "known noise": minimise(lambda model: _weighted(model, split) + ridge(model), start, steps),
     }
-    return {name: judged(model, split) for name, model in models.items()}
+    return {name: judge(model, split) for name, model in models.items()}
 
 
 def _after(samples: Samples, start: Model, epochs: int) -> Model:

@@ -10,9 +10,9 @@ from bome.tasks.regularization import (
     PATIENCE,
     SOURCES,
     Split,
-    judged,
+    judge,
     mean_loss,
-    pretrained,
+    pretrain,
     random_model,
     split_of,
 )
@@ -100,11 +100,11 @@ def references(task: str, seed: int, preset: Preset) -> dict[str, Numbers]:
         descend(both, start, lr, 0.9), lambda model: mean_loss(model["theta"], split.validation_2), EPOCHS, PATIENCE
     )
     models = {
-        "start": pretrained(task, seed),
+        "start": pretrain(task, seed),
         "one penalty": _one_penalty(split, steps),
         "train+validation": joint.model["theta"],
     }
-    return {name: judged(theta, split) for name, theta in models.items()}
+    return {name: judge(theta, split) for name, theta in models.items()}
 
 
 def _one_penalty(split: Split, steps: int) -> Tensor:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from bome.data.parsed import is_kept, kept
+from bome.data.parsed import is_kept, keep
 from bome.errors import StorageError
 
 SCRIPT = """
 import sys, time
 from pathlib import Path
 import torch
-from bome.data.parsed import kept
+from bome.data.parsed import keep
 
 log, seconds = Path(sys.argv[1]), float(sys.argv[2])
 
@@ -27,7 +27,7 @@ def make():
     time.sleep(seconds)
     return {"x": torch.arange(1000)}
 
-assert kept("thing", make)["x"].sum() == 499500
+assert keep("thing", make)["x"].sum() == 499500
 """
 
 
@@ -49,7 +49,7 @@ class Maker:
 def test_it_is_made_once_and_comes_back_the_same(cache: Path) -> None:
     make = Maker()
     assert not is_kept("thing")
-    first, second = kept("thing", make), kept("thing", make)
+    first, second = keep("thing", make), keep("thing", make)
     assert is_kept("thing")
     assert make.calls == 1
     assert torch.equal(first.pop("x"), second.pop("x"))
@@ -60,7 +60,7 @@ def test_it_is_made_once_and_comes_back_the_same(cache: Path) -> None:
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "gone", "folder"])
 def test_a_damaged_entry_is_made_again(cache: Path, name: str, damage: str) -> None:
     make = Maker()
-    kept("thing", make)
+    keep("thing", make)
     (path,) = cache.rglob(name)
     content = path.read_bytes()
     path.unlink()
@@ -69,8 +69,8 @@ def test_a_damaged_entry_is_made_again(cache: Path, name: str, damage: str) -> N
     elif damage != "gone":
         changed = content[:-20] + bytes([content[-20] ^ 1]) + content[-19:]
         path.write_bytes({"cut": content[:-1], "changed": changed, "empty": b""}[damage])
-    assert torch.equal(kept("thing", make)["x"], torch.arange(100, dtype=torch.uint8))
-    kept("thing", make)
+    assert torch.equal(keep("thing", make)["x"], torch.arange(100, dtype=torch.uint8))
+    keep("thing", make)
     assert make.calls == 2
     (path,) = cache.rglob(name)
     assert path.read_bytes() == content
@@ -81,16 +81,16 @@ def test_a_maker_that_fails_leaves_nothing(cache: Path) -> None:
         raise StorageError("no such data")
 
     with pytest.raises(StorageError, match="no such data"):
-        kept("thing", fails)
+        keep("thing", fails)
     assert not is_kept("thing")
-    kept("thing", Maker())
+    keep("thing", Maker())
 
 
 def test_a_cache_that_cannot_be_written_is_told_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("BOME_CACHE", str(tmp_path / "file"))
     with pytest.raises(StorageError, match=r"cannot write .*; set BOME_CACHE to a folder that can be written"):
-        kept("thing", Maker())
+        keep("thing", Maker())
 
 
 def test_of_several_processes_one_makes_it_and_a_killed_one_does_not_block_the_others(

@@ -30,7 +30,7 @@ from bome.runs.perform import solve
 from bome.runs.registry import plan
 from bome.runs.sweep import FAILED, Job, Outcome, carry_out, grid, mean_and_error, prepare, ranked
 from bome.stopping import MaxSteps
-from bome.tasks import Task, hyperclean, hyperclean_digits
+from bome.tasks import Task, hyperclean, hyperclean_digits, splits
 from bome.tasks.softmax import Samples
 
 TASK = "hyperclean-digits"
@@ -103,7 +103,7 @@ def test_the_losses_of_a_stack_are_those_of_each_run() -> None:
         grads = torch.autograd.grad(total, stacked, allow_unused=True)
         values = []
         for i, task in enumerate(tasks):
-            split = hyperclean.split_of(TASK, task.seed)
+            split = splits.split_of(TASK, task.seed)
             own = [x.clone().requires_grad_() for leaves in stack.point(i) for x in leaves]
             samples = split.train if which == "inner" else split.validation
             value = getattr(task.problem, which)(own[0], task.problem.theta.seen(tuple(own[1:])), samples)
@@ -255,13 +255,13 @@ def test_what_would_not_be_the_same_in_a_batch_goes_alone(
 @pytest.fixture
 def exploding(monkeypatch: pytest.MonkeyPatch) -> None:
     """θ_0 of seed 1 is enormous; inner steps of size 3,000 make 0.001‖W‖², and θ with it, grow 5-fold in each."""
-    real = hyperclean._pretrained
+    real = hyperclean._pretrain
 
     def enormous(name: str, told: Any, split: Any, seed: int) -> Any:
         model = real(name, told, split, seed)
         return {key: 1e12 * x for key, x in model.items()} if seed == 1 else model
 
-    monkeypatch.setattr(hyperclean, "_pretrained", enormous)
+    monkeypatch.setattr(hyperclean, "_pretrain", enormous)
 
 
 GROWING: dict[str, Any] = {"steps": 18, "inner_steps": 1, "inner_lr": 3000.0, "inner_momentum": 0.0}
