@@ -6,7 +6,7 @@ from bome import methods, tasks, testing
 from bome._version import __version__ as __version__
 from bome.core.microbatches import MicroBatches
 from bome.data import Data, Minibatches
-from bome.inner import Adam, GradientDescent, TorchOptim
+from bome.inner import AdamDescent, GradientDescent, TorchOptim
 from bome.loop import Result, run
 from bome.methods import BOME
 from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOME",
-    "Adam",
+    "AdamDescent",
     "AutogradOracle",
     "BackwardOracle",
     "Batches",

@@ -1,8 +1,8 @@
 """Inner maps: how the look-ahead moves θ towards the minimiser of g(v, ·).
 
-`GradientDescent` and `Adam` are pure functions of (leaf, gradient, buffers), so they can be differentiated through,
-compiled and batched. `TorchOptim` wraps any optimiser of `torch.optim`, in place. Buffers start afresh in every outer
-step, since each look-ahead is an optimisation run of its own.
+`GradientDescent` and `AdamDescent` are pure functions of (leaf, gradient, buffers), so they can be differentiated
+through, compiled and batched. `TorchOptim` wraps any optimiser of `torch.optim`, in place. Buffers start afresh in
+every outer step, since each look-ahead is an optimisation run of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -125,7 +125,7 @@ class GradientDescent(DifferentiableMap):
 
 
 @dataclass(frozen=True)
-class Adam(DifferentiableMap):
+class AdamDescent(DifferentiableMap):
     """Adam (Kingma and Ba, 2015) as a pure map; ε inside the root, so that its derivative exists at zero gradients.
 
     The moments are held in float32 at least: in float16 the square of a gradient of 1e-4 is 0, and so is ε².
@@ -149,7 +149,7 @@ class Adam(DifferentiableMap):
             check_decay("each of betas", beta)
         check_positive("eps", self.eps)
 
-    def with_steps(self, steps: int) -> "Adam":
+    def with_steps(self, steps: int) -> "AdamDescent":
         """The same map with another T."""
         return replace(self, steps=steps)
 

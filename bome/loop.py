@@ -200,7 +200,7 @@ class _Session:
         """One outer step with all that belongs to it."""
         start = time.perf_counter()
         method = self.stepper.method
-        info = self.stepper.step_on(self.data.draw(method.inner_batches, method.outer_batches))
+        info = self.stepper.step_on(self.data.draw(inner=method.inner_batches, outer=method.outer_batches))
         if self.tuner is not None:
             self.tuner.after(self.stepper, info)
         for scheduler in self.schedulers:
@@ -229,7 +229,7 @@ class _Session:
             inner = GradientDescent(lr=max(min(stepper.metric.theta), 1e-8), steps=10)  # a schedule may have ended at 0
         point = problem.point
         end = solve_inner(point.v, point.theta) if solve_inner is not None else None
-        rows, batches = problem.localise(self.data.draw(1, 1))
+        rows, batches = problem.localise(self.data.draw(inner=1, outer=1))
         if rows is not None:
             point = Pair(tuple(x[rows] for x in point.v), point.theta)
         share = None if self.inactive is None else int(self.inactive) / max(stepper.k, 1)
@@ -306,7 +306,9 @@ class _Session:
 def _check_parts(data: Data | None, stop: Stop | None, schedulers: Sequence[LRScheduler]) -> None:
     """Refuse arguments that would fail only after the first step."""
     if data is not None and not isinstance(data, Data):
-        raise ProblemError(f"data must be Data(inner, outer) with a stream for each loss, got {type(data).__name__}")
+        raise ProblemError(
+            f"data must be Data(outer=..., inner=...), a stream for each loss, got {type(data).__name__}"
+        )
     if stop is not None and not callable(stop):
         raise ProblemError(f"stop must be a rule such as MaxSteps(1000), got {stop!r}")
     if any(isinstance(scheduler, ReduceLROnPlateau) for scheduler in schedulers):

@@ -1,6 +1,7 @@
 """The bilevel problem: two losses of (v, θ, batch), their starting values, and the sets v and θ live in."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
@@ -19,11 +20,12 @@ Projections = Projection | Mapping[str, Projection]
 """One projection for every tensor, or one for each name of a dict (names without one are free)."""
 
 
-class Batches(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Batches:
     """The batches of one outer step. `inner[0]` serves both terms of q̂ and the first inner step."""
 
-    inner: tuple[Any, ...] = (None,)
     outer: tuple[Any, ...] = (None,)
+    inner: tuple[Any, ...] = (None,)
 
 
 class PerSample:
@@ -268,7 +270,9 @@ class Problem:
         found = [[next(left) for _ in each] for each in indices]
         first = torch.cat(found[0])
         inner = tuple(_located(batch, each) for batch, each in zip(batches.inner, found, strict=True))
-        return rows, Batches(inner, tuple(_located(batch, [first] * len(_parts(batch))) for batch in batches.outer))
+        return rows, Batches(
+            inner=inner, outer=tuple(_located(batch, [first] * len(_parts(batch))) for batch in batches.outer)
+        )
 
     @staticmethod
     def checked(which: str, value: Tensor) -> Tensor:

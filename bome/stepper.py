@@ -93,9 +93,9 @@ class Stepper:
             tuple(groups_theta[i]["lr"] for i in self._groups_theta),
         )
 
-    def step(self, inner_batch: Any = None, outer_batch: Any = None) -> Info:
+    def step(self, *, outer: Any = None, inner: Any = None) -> Info:
         """One outer step on one inner and one outer batch."""
-        return self.step_on(Batches((inner_batch,), (outer_batch,)))
+        return self.step_on(Batches(outer=(outer,), inner=(inner,)))
 
     def step_on(self, batches: Batches) -> Info:
         """One outer step; `batches` holds as many inner and outer batches as the method takes."""

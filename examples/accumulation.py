@@ -35,7 +35,7 @@ def trained(parts: int) -> Tensor:
     whole = (x, y, group)
     batch = bome.MicroBatches(zip(*(t.view(parts, -1, *t.shape[1:]) for t in whole), strict=True))
     for _ in range(20):
-        stepper.step(inner_batch=batch)
+        stepper.step(inner=batch)
     return weights
 
 

@@ -33,7 +33,7 @@ def train(steps: int, folder: Path) -> tuple[Tensor, Tensor]:
         bome.Problem(outer, inner, v=log_decay, theta=theta),
         bome.BOME(bome.GradientDescent(lr=0.05, steps=5)),
         outer_opt=torch.optim.Adam([log_decay], lr=0.05),
-        data=bome.Data(bome.Minibatches((x, y), 20, seed=1)),  # streams know their place, too
+        data=bome.Data(inner=bome.Minibatches((x, y), 20, seed=1)),  # streams know their place, too
         stop=bome.MaxSteps(steps),
         record=Record(folder, save_every=10, resume=True),
     )

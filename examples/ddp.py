@@ -43,7 +43,7 @@ stepper = bome.Stepper(
     inner_opt=torch.optim.SGD(net.parameters(), lr=0.1),
 )
 for _ in range(20):
-    info = stepper.step((x[mine], y[mine], group[mine]), (x_val[mine], y_val[mine]))
+    info = stepper.step(inner=(x[mine], y[mine], group[mine]), outer=(x_val[mine], y_val[mine]))
 
 if rank == 0:
     print(f"{world} ranks, weights {[round(w, 4) for w in weights.tolist()]}, λ {info.lam:.4f}")

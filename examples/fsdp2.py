@@ -50,7 +50,7 @@ result = bome.run(
     bome.BOME(bome.GradientDescent(lr=0.1, steps=5)),
     outer_opt=torch.optim.Adam([trust], lr=0.2),
     inner_opt=torch.optim.Adam(net.parameters(), lr=0.03),
-    data=bome.Data(bome.data.streams.Constant(shares), bome.data.streams.Constant(held_out)),
+    data=bome.Data(inner=bome.data.streams.Constant(shares), outer=bome.data.streams.Constant(held_out)),
     stop=bome.MaxSteps(40),
     record=Record(Path(folder), save_every=10, resume=True) if folder else None,
 )

@@ -38,7 +38,7 @@ stepper = bome.Stepper(
 loader = DataLoader(bome.Indexed(TensorDataset(x, y)), batch_size=60, shuffle=True)  # batches (x, y, indices)
 for _ in range(20):
     for batch in loader:
-        stepper.step(inner_batch=batch)
+        stepper.step(inner=batch)
 stepper.settle()  # rows that were not in the last batches
 
 learned = weights.values

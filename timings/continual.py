@@ -113,7 +113,7 @@ def measure(tasks: Stream, task: int, rounds: int, calls: int) -> None:
     candidates: dict[str, Callable[[], object]] = {
         "bare T+2 evaluations": bare_evaluations(strategy, inner, outer),
         "the update by hand": by_hand(strategy, inner, outer),
-        "ctn+bome update": partial(strategy.stepper.step, inner, outer),
+        "ctn+bome update": partial(strategy.stepper.step, outer=outer, inner=inner),
     }
     timings = compare(candidates, rounds=rounds, calls=calls)
     rows = [timing_row(name, t, "≤ 1.1" if "bome" in name else "") for name, t in timings.items()]

@@ -56,7 +56,7 @@ def step_of_library(train: Samples, val: Samples, steps: int) -> Callable[[], ob
         SGD([v], XI_V, momentum=0.9),
         SGD(theta.values(), XI, momentum=0.9),
     )
-    return partial(stepper.step, train, val)
+    return partial(stepper.step, outer=val, inner=train)
 
 
 def bare_evaluations(train: Samples, val: Samples, steps: int) -> Callable[[], None]:

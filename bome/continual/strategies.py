@@ -352,7 +352,7 @@ class Contextual(Strategy):
         judged = self.stream.training(*self.semantic.samples(task + 1))
         for _ in range(self.choices.updates):
             inner = tuple(self.with_replay(task, fresh) for _ in range(method.inner_batches))
-            info = self.stepper.step_on(Batches(inner, (judged,) * method.outer_batches))
+            info = self.stepper.step_on(Batches(inner=inner, outer=(judged,) * method.outer_batches))
             if self.tuner is not None:
                 self.tuner.after(self.stepper, info)
 

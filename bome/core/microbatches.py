@@ -19,7 +19,7 @@ class MicroBatches:
         weights: of the parts in the mean, such as their sizes; by default all count the same.
 
     Example:
-        `stepper.step(MicroBatches([first, second]), outer_batch)`
+        `stepper.step(inner=MicroBatches([first, second]), outer=batch)`
     """
 
     def __init__(self, parts: Iterable[Any], weights: Sequence[float] | None = None) -> None:

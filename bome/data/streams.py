@@ -191,13 +191,15 @@ _END = object()
 class Data:
     """The two streams of a run: batches for g and batches for f."""
 
-    def __init__(self, inner: Stream | None = None, outer: Stream | None = None) -> None:
+    def __init__(self, *, outer: Stream | None = None, inner: Stream | None = None) -> None:
         self.inner: Stream = inner if inner is not None else Constant()
         self.outer: Stream = outer if outer is not None else Constant()
 
-    def draw(self, inner: int, outer: int) -> Batches:
+    def draw(self, *, outer: int, inner: int) -> Batches:
         """As many batches of each kind as a step takes."""
-        return Batches(tuple(self.inner.next() for _ in range(inner)), tuple(self.outer.next() for _ in range(outer)))
+        return Batches(
+            inner=tuple(self.inner.next() for _ in range(inner)), outer=tuple(self.outer.next() for _ in range(outer))
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """The positions of both."""

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
-from torch.optim import Adam as AdamOptimiser
+from torch.optim import SGD, Adam, Optimizer
 
 from bome.data.streams import Minibatches
 from bome.errors import ProblemError
 from bome.estimators.softmax import Affine, Array, Matrix, fit_softmax
-from bome.inner import Adam, GradientDescent, InnerMap
+from bome.inner import AdamDescent, GradientDescent, InnerMap
 
 BATCH = 128
 """Rows in a minibatch of a network."""
@@ -156,7 +155,7 @@ class NetworkFitter:
             )
             batches = Minibatches(tensors, min(BATCH, len(kept)), self.seed)
             steps = min(2000, max(200, self.epochs * len(kept) // BATCH)) // (1 if start is None else 4)
-            optimiser = AdamOptimiser(module.parameters(), self.rate, weight_decay=self.decay)
+            optimiser = Adam(module.parameters(), self.rate, weight_decay=self.decay)
             schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, steps)
             for _ in range(steps):
                 features, target, weight = batches.next().data
@@ -177,7 +176,7 @@ class NetworkFitter:
     def live(self, model: Network, x: Matrix, seed: int) -> Live:
         """Adam, whose step size does not depend on the scale of the loss."""
         module = copy.deepcopy(model.module).eval()
-        return Live(module, Adam(self.rate, 5), AdamOptimiser(module.parameters(), self.rate), self.decay)
+        return Live(module, AdamDescent(self.rate, 5), Adam(module.parameters(), self.rate), self.decay)
 
     def _module(self, features: int, classes: int) -> nn.Module:
         module = self.make(features, classes)

@@ -104,7 +104,9 @@ def learn_factors(
         BOME(live.inner, eta=0.5),
         outer_opt=SGD([table.values], rate),
         inner_opt=live.optimiser,
-        data=Data(stream, Constant((as_tensor(rows.trusted_x, dtype), torch.as_tensor(rows.trusted_labels)))),
+        data=Data(
+            inner=stream, outer=Constant((as_tensor(rows.trusted_x, dtype), torch.as_tensor(rows.trusted_labels)))
+        ),
         stop=Plateau(steps, max(5, steps // 6)),
         log_every=max(1, steps // 100),
         progress=None if progress is None else lambda now: progress(now.step, steps),

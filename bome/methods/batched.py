@@ -120,17 +120,19 @@ class Batched(Method):
         """Directions, states, measurements and new θ of all runs, by `vmap`."""
 
         def one(
-            v: Leaves, theta: Leaves, own: State, batches: Batches
+            v: Leaves, theta: Leaves, own: State, inner: tuple[Any, ...], outer: tuple[Any, ...]
         ) -> tuple[Pair, State, dict[str, Tensor], Leaves]:
-            step = self.method.step(oracle, Pair(v, theta), own, batches, metric)
+            step = self.method.step(oracle, Pair(v, theta), own, Batches(outer=outer, inner=inner), metric)
             measured = {name: value for name, value in step.info._asdict().items() if value is not None}
             return step.direction, step.state, measured, step.new_theta or ()
 
-        data: Any = 0 if self.own_data else None
+        inner: Any = 0 if self.own_data else None
+        outer: Any = inner
         if isinstance(self.own_data, Batches):
-            data = Batches(self.own_data.inner[:1] * len(batches.inner), self.own_data.outer[:1] * len(batches.outer))
-        found: tuple[Pair, State, dict[str, Tensor], Leaves] = vmap(one, in_dims=(0, 0, 0, data))(
-            point.v, point.theta, own, batches
+            inner = self.own_data.inner[:1] * len(batches.inner)
+            outer = self.own_data.outer[:1] * len(batches.outer)
+        found: tuple[Pair, State, dict[str, Tensor], Leaves] = vmap(one, in_dims=(0, 0, 0, inner, outer))(
+            point.v, point.theta, own, batches.inner, batches.outer
         )
         return found
 

@@ -72,7 +72,7 @@ class BVFSM(Method):
     """Sequential minimisation with the regularised value function.
 
     Attributes:
-        inner: α and T; each of the two loops takes T steps. GradientDescent or Adam.
+        inner: α and T; each of the two loops takes T steps. GradientDescent or AdamDescent.
         c_z: factor of the quadratic regularisers of z and θ.
         c_ln: factor of the barrier.
         schedule: the decay of both factors with k.

@@ -20,8 +20,8 @@ Cost per step: T + 2 evaluations of g and 1 of f; no second-order products, so e
 and two states of the inner optimiser. State: none.
 
 Where we differ from the paper: its formula for Adam leaves out the bias corrections c1, c2 (which tend to 1), and has
-(√ν + ε_A)³ below; ours is the exact Jacobian of our `Adam`, which has ε_A inside the root. Our inner optimiser starts
-afresh in every outer step; note that with T = 1 Adam's step is α·sign(g), so P is 0 but for ε_A: use T > 1.
+(√ν + ε_A)³ below; ours is the exact Jacobian of our `AdamDescent`, which has ε_A inside the root. Our inner optimiser
+starts afresh in every outer step; note that with T = 1 Adam's step is α·sign(g), so P is 0 but for ε_A: use T > 1.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, sub
 from bome.errors import ProblemError
-from bome.inner import Adam, GradientDescent
+from bome.inner import AdamDescent, GradientDescent
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.darts import cross_difference
 from bome.methods.trajectory import trajectory
@@ -51,7 +51,7 @@ class SAMA(Method):
         R: length of the finite-difference step in θ.
     """
 
-    inner: GradientDescent | Adam
+    inner: GradientDescent | AdamDescent
     R: float = 1.0
 
     name: ClassVar[str] = "sama"
@@ -59,8 +59,8 @@ class SAMA(Method):
 
     def __post_init__(self) -> None:
         check_positive("R", self.R)
-        if not isinstance(self.inner, (GradientDescent, Adam)):
-            raise ProblemError(f"sama knows the Jacobian of GradientDescent and Adam, not of {self.inner!r}")
+        if not isinstance(self.inner, (GradientDescent, AdamDescent)):
+            raise ProblemError(f"sama knows the Jacobian of GradientDescent and AdamDescent, not of {self.inner!r}")
 
     @property
     def cost(self) -> Mapping[str, int]:
@@ -78,7 +78,7 @@ class SAMA(Method):
         return Step(Pair(h, ()), state, Info(f.value), new_theta=theta_T)  # line 4
 
 
-def preconditioned(inner: GradientDescent | Adam, before: Leaves, after: Leaves, d: Leaves) -> Leaves:
+def preconditioned(inner: GradientDescent | AdamDescent, before: Leaves, after: Leaves, d: Leaves) -> Leaves:
     """P ⊙ d, from the buffers of the inner map before and after its last step."""
     if isinstance(inner, GradientDescent):
         return d
@@ -88,7 +88,7 @@ def preconditioned(inner: GradientDescent | Adam, before: Leaves, after: Leaves,
     )
 
 
-def adam_jacobian(inner: Adam, before: Leaves, after: Leaves) -> Tensor:
+def adam_jacobian(inner: AdamDescent, before: Leaves, after: Leaves) -> Tensor:
     """P for one leaf, from Adam's buffers (first moment, second moment, count) before and after the step."""
     (beta1, beta2), (m_old, nu_old, _), (m, nu, t) = inner.betas, before, after
     g = (m - beta1 * m_old) / (1 - beta1)

@@ -36,4 +36,4 @@ def projected(problem: Problem, theta: Leaves) -> Leaves:
 def check_differentiable(method: str, inner: InnerMap) -> None:
     """Refuse an inner map that cannot be differentiated through."""
     if not isinstance(inner, DifferentiableMap):
-        raise ProblemError(f"{method} needs a differentiable inner map: GradientDescent or Adam, got {inner!r}")
+        raise ProblemError(f"{method} needs a differentiable inner map: GradientDescent or AdamDescent, got {inner!r}")

@@ -170,7 +170,7 @@ class DataMixture:
             name: stream(name, tokens, self.batch, self.length, seed + 2 + i)
             for i, (name, tokens) in enumerate(sources.items())
         }
-        return Data(AllSources(each), _Padded(outer))
+        return Data(inner=AllSources(each), outer=_Padded(outer))
 
     def _start(self, sources: int, device: torch.device) -> Tensor:
         """v for equal weights."""

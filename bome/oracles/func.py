@@ -66,7 +66,7 @@ class FuncOracle(AutogradOracle):
 def _pure(inner: InnerMap) -> DifferentiableMap:
     if not isinstance(inner, DifferentiableMap):
         raise UnsupportedError(
-            f"FuncOracle needs a pure inner map, not {type(inner).__name__}: use GradientDescent or Adam, "
+            f"FuncOracle needs a pure inner map, not {type(inner).__name__}: use GradientDescent or AdamDescent, "
             "or AutogradOracle"
         )
     return inner

@@ -214,8 +214,8 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
 
     def streams(method: Any, settings: Settings) -> Data:
         return Data(
-            _stream(split.train, settings.batch, getattr(method, "inner_parts", 1), seed),
-            _stream(split.validation, settings.outer_batch, getattr(method, "outer_parts", 1), seed + 1),
+            inner=_stream(split.train, settings.batch, getattr(method, "inner_parts", 1), seed),
+            outer=_stream(split.validation, settings.outer_batch, getattr(method, "outer_parts", 1), seed + 1),
         )
 
     def stack(tasks: Sequence[Task]) -> Stack:
@@ -288,7 +288,7 @@ def _stacked(tasks: Sequence[Task], splits: Sequence[Split]) -> Stack:
             theta,
             project_v=box(0, 1),
         ),
-        Data(Constant(train), Constant(validation)),
-        Batches((dims,), (dims,)),
+        Data(inner=Constant(train), outer=Constant(validation)),
+        Batches(inner=(dims,), outer=(dims,)),
         tuple(torch.searchsorted(used, split.rows) for split in splits),
     )

@@ -234,7 +234,7 @@ def _task(name: str, variant: str, start: str, seed: int) -> Task:
     def streams(method: Any, settings: Settings) -> Data:
         if settings.batch or settings.outer_batch or getattr(method, "inner_parts", 1) > 1:
             raise ProblemError(f"{name} has no minibatches: its sparse products take all documents at once")
-        return Data(Constant(split.train), Constant(split.validation))
+        return Data(inner=Constant(split.train), outer=Constant(split.validation))
 
     def resolve(v: Leaves, theta: Leaves) -> Leaves:
         best = minimise(lambda m: inner(v[0], m["theta"], split.train), {"theta": theta[0]})

@@ -193,9 +193,9 @@ def bed_stepper(make: Make, oracle: OracleName = "auto", dtype: torch.dtype = to
     )
 
 
-def batches_for(method: Method, inner: Any = None, outer: Any = None) -> Batches:
+def batches_for(method: Method, *, outer: Any = None, inner: Any = None) -> Batches:
     """As many batches as a step takes."""
-    return Batches((inner,) * method.inner_batches, (outer,) * method.outer_batches)
+    return Batches(inner=(inner,) * method.inner_batches, outer=(outer,) * method.outer_batches)
 
 
 def advance(stepper: Stepper, steps: int = STEPS) -> list[Info]:

@@ -16,7 +16,7 @@ from bome.core.trees import Pair, clone, dot, sub
 from bome.errors import NonFiniteError, ProblemError, UnsupportedError
 from bome.methods.base import Info
 from bome.oracles import Needs
-from bome.problem import Batches, Problem
+from bome.problem import Problem
 from bome.projections import box
 from bome.testing.beds import (
     BED_SETTINGS,
@@ -218,7 +218,7 @@ def check_wrong_number_of_batches_is_refused(make: Make) -> None:
     """A step with one batch too many is refused."""
     stepper = bed_stepper(make)
     batches = batches_for(stepper.method)
-    for more in (Batches((*batches.inner, None), batches.outer), Batches(batches.inner, (*batches.outer, None))):
+    for more in (replace(batches, inner=(*batches.inner, None)), replace(batches, outer=(*batches.outer, None))):
         try:
             stepper.step_on(more)
         except ProblemError:

@@ -166,7 +166,7 @@ class _Probe:
 
     def _step(self, method: Method, point: Pair, state: State, rate: float) -> Step:
         inner, outer = self.batches.inner[0], self.batches.outer[0]
-        batches = Batches((inner,) * method.inner_batches, (outer,) * method.outer_batches)
+        batches = Batches(inner=(inner,) * method.inner_batches, outer=(outer,) * method.outer_batches)
         metric = Metric((rate,) * len(point.v), (rate,) * len(point.theta))
         self.oracle.begin()
         self.oracle._settled = True

@@ -26,7 +26,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from bome.errors import ProblemError
-from bome.inner import Adam, GradientDescent
+from bome.inner import AdamDescent, GradientDescent
 from bome.methods.base import Method
 from bome.oracles import Needs
 from bome.testing import behaviour_checks, step_checks
@@ -82,7 +82,7 @@ def check_equality_and_hash(make: Make) -> None:
 def check_repr_can_be_read_back(make: Make) -> None:
     """`repr` is an expression that makes the same method: it stands in reports and run directories."""
     method = make(BED_SETTINGS)
-    known = {kind.__name__: kind for kind in (type(method), GradientDescent, Adam)}
+    known = {kind.__name__: kind for kind in (type(method), GradientDescent, AdamDescent)}
     try:
         back = _read(ast.parse(repr(method), mode="eval").body, known)
     except (KeyError, SyntaxError, ValueError) as error:

@@ -158,8 +158,8 @@ def check_arguments_are_left_alone(make: Make) -> None:
 def _untouched(stepper: Stepper, case: str) -> None:
     method = stepper.method
     batches = Batches(
-        tuple(torch.full((), 0.01 * i, dtype=torch.float64) for i in range(method.inner_batches)),
-        tuple(torch.full((), 0.02 * i, dtype=torch.float64) for i in range(method.outer_batches)),
+        inner=tuple(torch.full((), 0.01 * i, dtype=torch.float64) for i in range(method.inner_batches)),
+        outer=tuple(torch.full((), 0.02 * i, dtype=torch.float64) for i in range(method.outer_batches)),
     )
     groups = {**stepper.state, "the variables": variables(stepper), "the batches": (*batches.inner, *batches.outer)}
     before = {name: clone(group) for name, group in groups.items()}

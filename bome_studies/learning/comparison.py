@@ -360,7 +360,7 @@ def _seconds(task: str, method: str, job: Job, parts: Path) -> float:
             data = made.task.streams(made.method, settings)  # type: ignore[misc]
             times = []
             for _ in range(4):
-                batches = data.draw(made.method.inner_batches, made.method.outer_batches)
+                batches = data.draw(inner=made.method.inner_batches, outer=made.method.outer_batches)
                 start = time.process_time()
                 stepper.step_on(batches)
                 times.append(time.process_time() - start)

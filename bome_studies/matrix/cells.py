@@ -178,7 +178,9 @@ def steps(
         problem, method, SGD([v], 0.1, momentum=0.9), SGD(problem.theta.leaves, 0.1, momentum=0.9), oracle
     )
     for _ in range(STEPS):
-        stepper.step_on(Batches((inner_batch,) * method.inner_batches, (outer_batch,) * method.outer_batches))
+        stepper.step_on(
+            Batches(inner=(inner_batch,) * method.inner_batches, outer=(outer_batch,) * method.outer_batches)
+        )
     return torch.cat([v, *(whole(x).reshape(-1) for x in problem.theta.leaves)])
 
 

@@ -100,9 +100,9 @@ def messages(ranks: Ranks) -> dict[str, Any]:
     inner_batch, outer_batch = (models.share(models.samples(24, seed), ranks.rank, ranks.size) for seed in (1, 2))
     v, net = torch.zeros(models.SOURCES), sharded(models.residual())
     stepper = Stepper(Problem(models.outer, models.inner, v, net), BOME(GradientDescent(0.1, T)), SGD([v], 0.1))
-    stepper.step(inner_batch, outer_batch)  # the first step checks more
+    stepper.step(inner=inner_batch, outer=outer_batch)  # the first step checks more
     with Messages() as step:
-        stepper.step(inner_batch, outer_batch)
+        stepper.step(inner=inner_batch, outer=outer_batch)
     with Messages() as bare:
         for _ in range(T + 1):
             models.inner(v, net, inner_batch).backward()  # type: ignore[no-untyped-call]
@@ -151,7 +151,7 @@ def rows(ranks: Ranks) -> dict[str, Any]:
         problem = Problem(_weighted_outer, _weighted_inner, table, net)
         stepper = Stepper(problem, METHODS["bome"], SGD([table.values], 2.0), SGD(problem.theta.leaves, 0.1))
         for _ in range(3):
-            stepper.step((*(x[seen] for x in whole), seen), target)
+            stepper.step(inner=(*(x[seen] for x in whole), seen), outer=target)
         return table.values, torch.cat([x.detach().reshape(-1) for x in problem.theta.leaves])
 
     target = models.samples(8, 2)
@@ -187,7 +187,7 @@ def unshared_nan(ranks: Ranks) -> dict[str, Any]:
             batches[1].x[0, 0] = float("nan")
         before = [local(x).clone() for x in problem.theta.leaves]
         try:
-            stepper.step(batches[0], batches[1])
+            stepper.step(inner=batches[0], outer=batches[1])
             told = ""
         except NonFiniteError as error:
             told = str(error)
@@ -282,7 +282,7 @@ def precision() -> dict[str, float]:
         problem = Problem(wrap(models.outer), wrap(models.inner), v, net)
         stepper = Stepper(problem, BOME(GradientDescent(0.05, T)), SGD([v], 0.1))
         stepper.keep_direction = True
-        info = stepper.step(inner_batch, outer_batch)
+        info = stepper.step(inner=inner_batch, outer=outer_batch)
         assert info.lam is not None  # noqa: S101 - BOME has one
         assert stepper.direction is not None  # noqa: S101 - asked for
         delta = stepper.direction.v + stepper.direction.theta

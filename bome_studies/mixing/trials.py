@@ -307,7 +307,7 @@ def extra_copies(method: str) -> float:
     made = _method(method, GradientDescent(1e-3, 3))
     problem = Problem(mixture._outer, mixture._inner, v, copy.deepcopy(model))
     stepper = Stepper(problem, made, SGD([v], 0.1), SGD(problem.theta.leaves, 1e-3), oracle="backward")
-    drawn = Batches((batches[0],) * made.inner_batches, (batches[1],) * made.outer_batches)
+    drawn = Batches(inner=(batches[0],) * made.inner_batches, outer=(batches[1],) * made.outer_batches)
     peaks = []
     for step in (plain, lambda: stepper.step_on(drawn)):
         step()

@@ -170,7 +170,7 @@ def _pieces(
         opt.step()
         opt.zero_grad()
 
-    return lambda: stepper.step(x, x), bare, plain
+    return lambda: stepper.step(inner=x, outer=x), bare, plain
 
 
 def of_samples(n: int, repeats: int) -> dict[str, float]:
@@ -188,7 +188,7 @@ def of_samples(n: int, repeats: int) -> dict[str, float]:
 
         def step(stepper: Stepper = stepper, rows: int = rows, x: Tensor = x) -> None:
             batch = (x, torch.randint(rows, (256,), generator=generator))
-            stepper.step(batch, batch)
+            stepper.step(inner=batch, outer=batch)
 
         pieces.append(step)
     return compared(pieces[0], pieces[1], 3 * repeats)

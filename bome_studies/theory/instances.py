@@ -365,7 +365,7 @@ def drive(bed: Bed, start: Start, rates: Tensor, spec: Spec, steps: int, compile
     bome = BOME(GradientDescent(spec.lr, spec.steps), eta=spec.eta)
     method = Batched(bome, own_data=bed.data() is not None, v_scale=scale, theta_scale=scale)
     problem = Problem(bed.outer, bed.inner, start.v.clone(), start.theta.clone())
-    batches = Batches((bed.data(),), (bed.data(),))
+    batches = Batches(inner=(bed.data(),), outer=(bed.data(),))
     lr = torch.ones((), dtype=torch.float64)  # a tensor: a compiled step is not traced again when it changes
     torch.compiler.reset()
     stepper = Stepper(

@@ -145,7 +145,7 @@ def test_a_certificate_leaves_counts_variables_statistics_and_generators_alone(n
             problem, batches = cleaning(net)
             opts = Adam(problem.v.leaves, 0.01), SGD(problem.theta.leaves, 0.1)
             if certified:
-                data = Data(Constant(batches.inner[0]), Constant(batches.outer[0]))
+                data = Data(inner=Constant(batches.inner[0]), outer=Constant(batches.outer[0]))
                 result = run(
                     problem, bome(3), outer_opt=opts[0], inner_opt=opts[1], data=data, stop=MaxSteps(5), oracle=name,
                     observe=lambda p: {"norm": float(p.point.v[0].norm())}, log_every=2,

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.optim import SGD, Optimizer, RMSprop
-from torch.optim import Adam as TorchAdam
+from torch.optim import SGD, Adam, Optimizer, RMSprop
 
-from bome import BOME, Adam, AutogradOracle, Batches, FuncOracle, GradientDescent, Problem, Stepper, TorchOptim
+from bome import BOME, AdamDescent, AutogradOracle, Batches, FuncOracle, GradientDescent, Problem, Stepper, TorchOptim
 from bome.errors import UnsupportedError
 from bome.inner import DifferentiableMap, InnerMap
 from bome.oracles import Oracle
@@ -58,8 +57,8 @@ def test_gradient_descent_is_torch_sgd(momentum: float, dtype: torch.dtype) -> N
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_adam_is_torch_adam_where_epsilon_does_not_matter(dtype: torch.dtype, bound: float) -> None:
     """ε = 1e-12 inside or outside the root changes a step by a factor 1 + 1e-12/|∇g|."""
-    mine = _walk(Adam(0.05, 20, eps=1e-12), _leaves(dtype))
-    other = _torch_walk(lambda p: TorchAdam(p, lr=0.05, eps=1e-12), 20, _leaves(dtype))
+    mine = _walk(AdamDescent(0.05, 20, eps=1e-12), _leaves(dtype))
+    other = _torch_walk(lambda p: Adam(p, lr=0.05, eps=1e-12), 20, _leaves(dtype))
     for x, y in zip(mine, other, strict=True):
         torch.testing.assert_close(x, y, rtol=bound, atol=bound)
 
@@ -69,13 +68,13 @@ def test_the_first_step_of_adam_has_the_length_of_its_step_size_in_every_dtype(d
     """m/(1−β1) = g and s/(1−β2) = g², so the step is α sign(g), down to gradients of 1e-4 and for none at all."""
     theta = torch.zeros(4, dtype=dtype)
     grad = torch.tensor([1.0, -1e-2, 1e-4, 0.0], dtype=dtype)
-    inner = Adam(0.5, 1)
+    inner = AdamDescent(0.5, 1)
     moved, _ = inner.update(theta, grad, inner.init(theta))
     assert moved.dtype == dtype
     torch.testing.assert_close(moved.double(), torch.tensor([-0.5, 0.5, -0.5, 0.0]).double(), rtol=1e-3, atol=0)
 
 
-@pytest.mark.parametrize("inner", [GradientDescent(0.1, 4), GradientDescent(0.1, 4, 0.5), Adam(0.1, 4)])
+@pytest.mark.parametrize("inner", [GradientDescent(0.1, 4), GradientDescent(0.1, 4, 0.5), AdamDescent(0.1, 4)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pure_and_in_place_steps_agree_and_keep_the_dtype(inner: DifferentiableMap, dtype: torch.dtype) -> None:
     start = _leaves(dtype)
@@ -103,8 +102,8 @@ def test_any_torch_optimiser_can_look_ahead(oracle: type[Oracle]) -> None:
 
 
 PAIRS: list[tuple[type[Oracle], InnerMap]] = [
-    *((oracle, inner) for oracle in ORACLES for inner in (GradientDescent(0.05, 6, 0.9), Adam(0.05, 6))),
-    *((oracle, TorchOptim(lambda p: TorchAdam(p), 6)) for oracle in ORACLES if oracle is not FuncOracle),
+    *((oracle, inner) for oracle in ORACLES for inner in (GradientDescent(0.05, 6, 0.9), AdamDescent(0.05, 6))),
+    *((oracle, TorchOptim(lambda p: Adam(p), 6)) for oracle in ORACLES if oracle is not FuncOracle),
 ]
 
 
@@ -149,7 +148,11 @@ def test_a_projection_of_theta_holds_at_every_inner_step(oracle: type[Oracle]) -
 
 
 def test_a_different_number_of_steps_is_another_map_with_the_same_settings() -> None:
-    for inner in (GradientDescent(0.1, 4, 0.5), Adam(0.1, 4, (0.5, 0.6), 1e-3), TorchOptim(lambda p: SGD(p, 1.0), 4)):
+    for inner in (
+        GradientDescent(0.1, 4, 0.5),
+        AdamDescent(0.1, 4, (0.5, 0.6), 1e-3),
+        TorchOptim(lambda p: SGD(p, 1.0), 4),
+    ):
         other = inner.with_steps(9)
         assert (inner.steps, other.steps) == (4, 9)
         assert other.with_steps(4) == inner

@@ -80,7 +80,7 @@ def _problem(kind: str, seed: int, dtype: torch.dtype, s: Setting) -> tuple[Prob
         f, g = plain_loss, weighted_loss
         v: Any = torch.randn(16, generator=generator, dtype=torch.float64).to(dtype)
         theta: Any = mlp(dtype, seed)
-        batches = Batches(((x[:16], y[:16], torch.arange(16)),), ((x[16:], y[16:]),))
+        batches = Batches(inner=((x[:16], y[:16], torch.arange(16)),), outer=((x[16:], y[16:]),))
     else:
         f, g = _quartic(generator, dtype)
         v = torch.randn(3, generator=generator, dtype=torch.float64).to(dtype)
@@ -135,7 +135,7 @@ def test_the_order_of_the_samples_does_not_matter(phi: Phi) -> None:
         problem, batches = _problem("network", seed, torch.float64, Setting(phi))
         order = torch.randperm(16, generator=torch.Generator().manual_seed(seed))
         x, y, rows = batches.inner[0]
-        shuffled = Batches(((x[order], y[order], rows[order]),), batches.outer)
+        shuffled = Batches(inner=((x[order], y[order], rows[order]),), outer=batches.outer)
         method = BOME(GradientDescent(0.05, 3), phi=phi)
         one, other = (direction(AutogradOracle(problem), method, b) for b in (batches, shuffled))
         for x, y in zip(

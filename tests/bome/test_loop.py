@@ -76,7 +76,7 @@ def minibatches_with_noise() -> Setup:
     xv, yv = blobs(20)
     net, table = _noisy_net(), PerSample(32, dtype=torch.float64)
     problem = Problem(lambda w, n, b: cross_entropy(n(b.data[0]), b.data[1]), _weighted, table, net)
-    data = Data(Minibatches((x, y), 10, seed=1), Minibatches((xv, yv), 7, seed=2))
+    data = Data(inner=Minibatches((x, y), 10, seed=1), outer=Minibatches((xv, yv), 7, seed=2))
     outer_opt, inner_opt = SGD(problem.v.leaves, 2.0), Adam(problem.theta.leaves, 0.01)
     return Setup(problem, bome(2), outer_opt, inner_opt, [LambdaLR(inner_opt, lambda k: 0.98**k)], data)
 
@@ -94,7 +94,9 @@ def loader_with_noise() -> Setup:
     own = DataLoader(TensorDataset(x, y, torch.arange(32)), 9, shuffle=True, generator=torch.Generator().manual_seed(4))
     shared = DataLoader(TensorDataset(x, y), 8, shuffle=True)
     outer_opt, inner_opt = Adam(problem.v.leaves, 0.05), SGD(problem.theta.leaves, 0.1, momentum=0.9)
-    return Setup(problem, bome(2, draw="fresh"), outer_opt, inner_opt, [], Data(Loader(own), Loader(shared)))
+    return Setup(
+        problem, bome(2, draw="fresh"), outer_opt, inner_opt, [], Data(inner=Loader(own), outer=Loader(shared))
+    )
 
 
 SETUPS: dict[str, Callable[[], Setup]] = {
@@ -433,6 +435,6 @@ def test_a_graph_that_is_kept_shows_in_memory() -> None:
 
 def test_full_batch_data_may_be_given_as_constants() -> None:
     problem, batches = cleaning()
-    data = Data(Constant(batches.inner[0]), Constant(batches.outer[0]))
+    data = Data(inner=Constant(batches.inner[0]), outer=Constant(batches.outer[0]))
     result = run(problem, bome(2), outer_opt=SGD(problem.v.leaves, 0.1), data=data, stop=MaxSteps(3))
     assert result.steps == 3

@@ -133,7 +133,7 @@ def _farthest(rule: Projection, width: tuple[int, ...]) -> float:
     stepper = Stepper(problem, BOME(GradientDescent(0.1, 1)), lazy)
     for rows, grad in touches(3, 120, width=width):
         seen: list[Tensor] = []
-        stepper.step(inner_batch=(grad, rows), outer_batch=grad)
+        stepper.step(inner=(grad, rows), outer=grad)
         farthest = max(farthest, float((seen[-1] - dense.detach()[rows]).abs().max()))
         torch.testing.assert_close(
             rule(seen[-1]), seen[-1], rtol=1e-12, atol=1e-12
@@ -170,7 +170,7 @@ def test_a_run_with_lazy_momentum_goes_on_bit_for_bit_after_a_stop(tmp_path: Pat
         problem = problem_of_rows()
         opt = RowSGD(problem.v.leaves, 5.0, 0.9)
         schedule = CosineAnnealingLR(opt, 40)
-        data = Data(Minibatches(samples(), 3, seed=1), Minibatches(samples(), 6, seed=2))
+        data = Data(inner=Minibatches(samples(), 3, seed=1), outer=Minibatches(samples(), 6, seed=2))
         record = Record(folder, save_every=7, resume=True)
         method = BOME(GradientDescent(0.1, 2))
         run(problem, method, outer_opt=opt, data=data, stop=MaxSteps(stop), schedulers=[schedule], record=record)
@@ -188,11 +188,11 @@ def test_a_failed_step_leaves_rows_and_momentum_as_they_were() -> None:
     opt = RowSGD(problem.v.leaves, 1.0, 0.9)
     stepper, (x, y) = Stepper(problem, BOME(GradientDescent(0.1, 2)), opt), samples()
     for rows in torch.arange(N).view(-1, 3):
-        stepper.step((x[rows], y[rows], rows), (x, y))
+        stepper.step(inner=(x[rows], y[rows], rows), outer=(x, y))
     table = problem.v.leaves[0]
     before = [table.clone(), opt.state[table]["momentum"].clone(), opt.state[table]["last"].clone()]
     with pytest.raises(NonFiniteError):
-        stepper.step((x[:3] * torch.nan, y[:3], torch.arange(3)), (x, y))
+        stepper.step(inner=(x[:3] * torch.nan, y[:3], torch.arange(3)), outer=(x, y))
     after = [table, opt.state[table]["momentum"], opt.state[table]["last"]]
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
@@ -241,7 +241,7 @@ def test_a_step_costs_the_same_for_a_thousand_times_as_many_samples() -> None:
         for stepper, taken in zip(steppers, seconds, strict=True):
             rows = torch.randint(len(stepper.problem.v.leaves[0]), (64,), generator=generator)
             start = time.perf_counter()
-            stepper.step((x, y, rows), (x, y))
+            stepper.step(inner=(x, y, rows), outer=(x, y))
             taken.append(time.perf_counter() - start)
     small, large = (sorted(each)[20] for each in seconds)
     assert large < 3 * small
@@ -294,7 +294,7 @@ def test_a_sample_twice_in_a_batch_moves_its_row_by_both() -> None:
     problem = Problem(lambda v, t, b: v.sum() + t, lambda v, t, b: t.square(), table, torch.ones((), dtype=F64))
     stepper = Stepper(problem, BOME(GradientDescent(0.1, 1)), RowSGD([table.values], 1.0, 0.9))
     rows = torch.tensor([2, 0, 2])
-    stepper.step((None, rows), None)
+    stepper.step(inner=(None, rows), outer=None)
     assert table.values.tolist() == [-1, 0, -2]
 
 

@@ -31,7 +31,7 @@ from bome.core.barrier import Metric
 from bome.core.trees import Pair
 from bome.data.streams import Constant, Data, Loader, Minibatches
 from bome.errors import BilevelError, ProblemError, UnsupportedError
-from bome.inner import Adam as AdamMap
+from bome.inner import AdamDescent
 from bome.loop import Record, run
 from bome.methods.base import Info, Method, Step
 from bome.oracles import Oracle
@@ -115,7 +115,12 @@ def _shared_parameter() -> Any:
 
 def _table(batch: Any, **options: Any) -> None:
     table = PerSample(4, **options)
-    stepped(Batches((batch,), (None,)), v=table, outer=lambda v, t, b: t.sum(), inner=lambda v, t, b: v.sum() * t.sum())
+    stepped(
+        Batches(inner=(batch,), outer=(None,)),
+        v=table,
+        outer=lambda v, t, b: t.sum(),
+        inner=lambda v, t, b: v.sum() * t.sum(),
+    )
 
 
 def _other_optimiser() -> Any:
@@ -288,20 +293,20 @@ BAD: dict[str, Bad] = {
     ),
     # methods and inner maps
     "T = 0": Bad(lambda: GradientDescent(0.1, 0), r"^inner_steps \(T\) must be a whole number of at least 1, got 0$"),
-    "T = −3": Bad(lambda: AdamMap(0.1, -3), r"^inner_steps \(T\) must be .* got -3$"),
+    "T = −3": Bad(lambda: AdamDescent(0.1, -3), r"^inner_steps \(T\) must be .* got -3$"),
     "T = 1.5": Bad(lambda: GradientDescent(0.1, odd(1.5)), r"^inner_steps \(T\) must be .* got 1.5$"),
     "T = True": Bad(lambda: GradientDescent(0.1, True), r"^inner_steps \(T\) must be .* got True$"),
     "T of a torch optimiser": Bad(lambda: TorchOptim(lambda p: SGD(p), 0), r"^inner_steps \(T\) must be"),
     "α = 0": Bad(lambda: GradientDescent(0), r"^inner_lr \(α\) must be a positive number, got 0$"),
-    "α < 0": Bad(lambda: AdamMap(-1e-3), r"^inner_lr \(α\) must be a positive number"),
+    "α < 0": Bad(lambda: AdamDescent(-1e-3), r"^inner_lr \(α\) must be a positive number"),
     "α NaN": Bad(lambda: GradientDescent(math.nan), r"^inner_lr \(α\) must be a positive number, got nan$"),
     "α infinite": Bad(lambda: GradientDescent(math.inf), r"^inner_lr \(α\) must be a positive number, got inf$"),
     "α text": Bad(lambda: GradientDescent(odd("0.1")), r"^inner_lr \(α\) must be .* got '0.1'$"),
     "momentum 1": Bad(lambda: GradientDescent(0.1, 2, 1), r"^inner momentum must be in \[0, 1\), got 1$"),
     "momentum < 0": Bad(lambda: GradientDescent(0.1, 2, -0.1), r"^inner momentum must be in"),
     "momentum NaN": Bad(lambda: GradientDescent(0.1, 2, math.nan), r"^inner momentum must be in"),
-    "β = 1": Bad(lambda: AdamMap(0.1, betas=(0.9, 1.0)), r"^each of betas must be in \[0, 1\), got 1.0$"),
-    "ε = 0": Bad(lambda: AdamMap(0.1, eps=0), "^eps must be a positive number, got 0$"),
+    "β = 1": Bad(lambda: AdamDescent(0.1, betas=(0.9, 1.0)), r"^each of betas must be in \[0, 1\), got 1.0$"),
+    "ε = 0": Bad(lambda: AdamDescent(0.1, eps=0), "^eps must be a positive number, got 0$"),
     "no factory": Bad(
         lambda: TorchOptim(odd(SGD([torch.ones(1)], 1))), "^TorchOptim needs a function that makes an opt.* got SGD$"
     ),
@@ -361,14 +366,16 @@ BAD: dict[str, Bad] = {
         lambda: Stepper(p := problem(v=PerSample(3)), bome(), Adam(p.v.leaves)), "^Adam moves all rows of a PerSample"
     ),
     "too many inner batches": Bad(
-        lambda: stepped(Batches((1, 2), (1,))), "^bome takes 1 inner batches a step, got 2: use"
+        lambda: stepped(Batches(inner=(1, 2), outer=(1,))), "^bome takes 1 inner batches a step, got 2: use"
     ),
-    "no outer batch": Bad(lambda: stepped(Batches((1,), ())), "^bome takes 1 outer batches a step, got 0: use"),
+    "no outer batch": Bad(
+        lambda: stepped(Batches(inner=(1,), outer=())), "^bome takes 1 outer batches a step, got 0: use"
+    ),
     # runs
     "log_every = 0": Bad(lambda: ran(log_every=0), "^log_every must be a whole number of at least 1, got 0$"),
     "log_every = 1.5": Bad(lambda: ran(log_every=1.5), "^log_every must be a whole number"),
     "stop a number": Bad(lambda: ran(stop=100), r"^stop must be a rule such as MaxSteps\(1000\), got 100$"),
-    "data a tuple": Bad(lambda: ran(data=(ONE, ONE)), r"^data must be Data\(inner, outer\) .* got tuple$"),
+    "data a tuple": Bad(lambda: ran(data=(ONE, ONE)), r"^data must be Data\(outer=..., inner=...\), .* got tuple$"),
     "plateau": Bad(_plateau, "^ReduceLROnPlateau needs a measurement at each step"),
     "no steps": Bad(lambda: MaxSteps(0), "^steps must be a whole number of at least 1, got 0$"),
     "steps text": Bad(lambda: MaxSteps(odd("10")), "^steps must be a whole number of at least 1, got '10'$"),
@@ -504,7 +511,7 @@ def test_indices_come_from_streams_from_the_last_element_or_from_the_user() -> N
 def test_rows_of_several_batches_are_joined_and_their_places_kept() -> None:
     """Rows 4, 1 and 1, 2 are together 1, 2, 4; the samples of the first batch stand at places 2 and 0 of these."""
     p = problem(v=PerSample(5), outer=loss, inner=loss)
-    rows, local = p.localise(Batches(((torch.tensor([4, 1]),), (torch.tensor([1, 2]),)), (None,)))
+    rows, local = p.localise(Batches(inner=((torch.tensor([4, 1]),), (torch.tensor([1, 2]),)), outer=(None,)))
     assert rows is not None
     assert rows.tolist() == [1, 2, 4]
     assert [batch.places.tolist() for batch in (*local.inner, *local.outer)] == [[2, 0], [0, 1], [2, 0]]
@@ -519,5 +526,5 @@ def test_a_start_outside_of_its_set_is_projected_by_the_first_step() -> None:
 def test_public_names_are_there() -> None:
     assert all(hasattr(package, name) for name in package.__all__)
     assert Info(torch.ones(())).numbers() == {"f": 1.0}
-    assert Data().draw(1, 2) == Batches((None,), (None, None))
+    assert Data().draw(inner=1, outer=2) == Batches(inner=(None,), outer=(None, None))
     assert Constant(3).next() == 3

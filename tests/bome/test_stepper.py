@@ -225,7 +225,7 @@ def test_a_row_per_sample_is_the_dense_problem(name: Name, rule: Projection | No
     steppers = [Stepper(p, method, SGD(p.v.leaves, 3.0), SGD(p.theta.leaves, 0.3), name) for p in problems]
     for _ in range(13):
         for stepper, stream in zip(steppers, streams, strict=True):
-            stepper.step_on(Batches(tuple(stream.next() for _ in range(method.inner_batches)), ((xv, yv),)))
+            stepper.step_on(Batches(inner=tuple(stream.next() for _ in range(method.inner_batches)), outer=((xv, yv),)))
         for a, b in zip(
             (*problems[0].point.v, *problems[0].point.theta),
             (*problems[1].point.v, *problems[1].point.theta),
@@ -243,7 +243,7 @@ def test_a_sample_that_is_twice_in_a_batch_counts_twice(name: Name) -> None:
     for problem in (sparse, dense):
         stepper = Stepper(problem, bome(2), SGD(problem.v.leaves, 5.0), SGD(problem.theta.leaves, 0.1), name)
         for _ in range(3):
-            stepper.step((x[rows], y[rows], rows), (x[:5], y[:5]))
+            stepper.step(inner=(x[rows], y[rows], rows), outer=(x[:5], y[:5]))
     torch.testing.assert_close(sparse.point.v[0], dense.point.v[0], rtol=1e-13, atol=1e-13)
 
 
@@ -256,7 +256,7 @@ def test_only_the_rows_of_the_batch_are_touched_by_optimiser_and_projection(make
     stepper = Stepper(sparse, bome(2), make(sparse.v.leaves), SGD(sparse.theta.leaves, 0.1))
     touched = torch.zeros(N, dtype=torch.bool)
     for rows in (torch.tensor([1, 30, 2]), torch.tensor([39, 1])):
-        stepper.step((x[rows], y[rows], rows), (x[:5], y[:5]))
+        stepper.step(inner=(x[rows], y[rows], rows), outer=(x[:5], y[:5]))
         touched[rows] = True
     after = sparse.point.v[0]
     assert torch.equal(after[~touched], before[~touched])
@@ -281,7 +281,7 @@ def test_rows_may_be_vectors_on_the_simplex() -> None:
     )  # fmt: skip
     stepper = Stepper(problem, bome(2), SGD(problem.v.leaves, 1.0))
     rows = torch.tensor([0, 4])
-    stepper.step((data[rows], rows))
+    stepper.step(inner=(data[rows], rows))
     assert torch.allclose(table.values.sum(1), torch.ones(5, dtype=F64))
     assert not torch.equal(table.values[0], table.values[1])
     assert torch.equal(table.values[1], torch.full((3,), 1 / 3, dtype=F64))
@@ -357,10 +357,10 @@ def test_nan_and_infinity_are_named_and_leave_everything_as_it_was(name: Name, k
             ).double()
         problem, batches = cleaning(net)
         problem.outer, problem.inner = _poisoned(problem.outer), _poisoned(problem.inner)
-        good = Batches(tuple((*batches.inner[0], None) for _ in range(T)), ((*batches.outer[0], None),))
+        good = Batches(inner=tuple((*batches.inner[0], None) for _ in range(T)), outer=((*batches.outer[0], None),))
         sides: dict[str, list[Any]] = {"inner": list(good.inner), "outer": list(good.outer)}
         sides[side][index] = (*sides[side][index][:-1], (what, KINDS[kind]))
-        bad = Batches(tuple(sides["inner"]), tuple(sides["outer"]))
+        bad = Batches(inner=tuple(sides["inner"]), outer=tuple(sides["outer"]))
         opts = Adam(problem.v.leaves, 0.01), SGD(problem.theta.leaves, 0.1, momentum=0.9)
         stepper = Stepper(problem, bome(T, draw="fresh"), *opts, oracle=name)
         with seeded(0):

@@ -30,12 +30,12 @@ def test_another_stepper_continues_bit_for_bit_with_momentum_and_counts() -> Non
     batches = [torch.rand(3, generator=draw) for _ in range(8)]
     whole, first, second = stepper(), stepper(), stepper()
     for batch in batches:
-        whole.step(batch)
+        whole.step(inner=batch)
     for batch in batches[:5]:
-        first.step(batch)
+        first.step(inner=batch)
     second.load_state_dict(deepcopy(first.state_dict()))
     for batch in batches[5:]:
-        second.step(batch)
+        second.step(inner=batch)
     for a, b in zip(
         (*whole.problem.point.v, *whole.problem.point.theta),
         (*second.problem.point.v, *second.problem.point.theta),

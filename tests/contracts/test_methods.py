@@ -97,7 +97,7 @@ def _measured(method: Method, plan: registry.Plan) -> dict[str, float]:
     """Evaluations of a step, averaged over a period that is not the first."""
     problem = plan.task.problem
     stepper = Stepper(problem, method, SGD(problem.v.leaves, 1e-3), SGD(problem.theta.leaves, 1e-3))
-    batches = Batches((None,) * method.inner_batches, (None,) * method.outer_batches)
+    batches = Batches(inner=(None,) * method.inner_batches, outer=(None,) * method.outer_batches)
     for _ in range(method.period):
         stepper.step_on(batches)
     before = stepper.counts.copy()

@@ -72,7 +72,7 @@ def go(kind: str, folder: Path, steps: int, watch: Callable[[Progress], None] | 
     rank, world = place(kind)
     torch.manual_seed(100 + rank)
     inner, outer = (models.share(models.samples(n, seed), rank, world) for n, seed in ((24, 1), (16, 2)))
-    data = Data(Minibatches(inner, 4, seed=rank), Minibatches(outer, 4, seed=rank))
+    data = Data(inner=Minibatches(inner, 4, seed=rank), outer=Minibatches(outer, 4, seed=rank))
     return trained(kind, folder, steps, lambda v, net: Problem(target, noisy, v, net), data, watch).digest
 
 
@@ -80,7 +80,7 @@ def smooth(kind: str, folder: Path, steps: int) -> Trained:
     """Go on to so many steps on all samples, without dropout: the same whatever the number of ranks."""
     rank, world = place(kind)
     inner, outer = (models.share(models.samples(n, seed), rank, world) for n, seed in ((24, 1), (16, 2)))
-    data = Data(Constant(inner), Constant(outer))
+    data = Data(inner=Constant(inner), outer=Constant(outer))
     return trained(kind, folder, steps, lambda v, net: Problem(models.outer, models.inner, v, net), data)
 
 

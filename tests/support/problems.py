@@ -216,7 +216,7 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
 
 def full(method: Method, batch: Any = None) -> Batches:
     """The full batch, as often as a step of the method takes one."""
-    return Batches((batch,) * method.inner_batches, (batch,) * method.outer_batches)
+    return Batches(inner=(batch,) * method.inner_batches, outer=(batch,) * method.outer_batches)
 
 
 def one_step(

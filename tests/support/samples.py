@@ -72,7 +72,7 @@ def cleaning(net: nn.Module | None = None, dtype: torch.dtype = torch.float64) -
     x, y = blobs(dtype=dtype)
     weights = torch.linspace(-1, 1, 16, dtype=dtype)
     problem = Problem(plain_loss, weighted_loss, weights, net if net is not None else mlp(dtype))
-    return problem, Batches(((x[:16], y[:16], torch.arange(16)),), ((x[16:], y[16:]),))
+    return problem, Batches(inner=((x[:16], y[:16], torch.arange(16)),), outer=((x[16:], y[16:]),))
 
 
 def direction(oracle: Oracle, method: BOME, batches: Batches) -> Step:

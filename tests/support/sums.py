@@ -19,7 +19,7 @@ def batches_of(sums: FiniteSum, method: Method, rng: np.random.Generator) -> Bat
     count = len(sums.H)
     inner = tuple(sums.inner(int(i)) for i in rng.integers(count, size=method.inner_batches))
     outer = tuple(sums.inner(int(i)) for i in rng.integers(count, size=method.outer_batches))
-    return Batches(inner, outer)
+    return Batches(inner=inner, outer=outer)
 
 
 def in_numpy(batches: Sequence[Any]) -> list[Quadratic]:

@@ -346,7 +346,7 @@ def test_the_step_size_that_a_method_is_told_is_the_one_that_is_taken() -> None:
     strategy.stepper.keep_direction = True
     strategy.remember(0, torch.arange(5))
     samples = strategy.stream.training(torch.zeros(5, dtype=torch.long), torch.arange(5))
-    strategy.stepper.step(strategy.with_replay(0, samples), samples)
+    strategy.stepper.step(inner=strategy.with_replay(0, samples), outer=samples)
     direction, rates = strategy.stepper.direction, strategy.stepper.metric.v
     assert direction is not None
     assert set(rates) == {0.2}
@@ -486,7 +486,7 @@ def test_the_total_derivative_agrees_with_finite_differences() -> None:
         for p, start in zip(strategy.base.parameters(), theta, strict=True):
             p.copy_(start)
     strategy.stepper.keep_direction = True
-    strategy.stepper.step(inner, outer)
+    strategy.stepper.step(inner=inner, outer=outer)
     direction = strategy.stepper.direction
     assert direction is not None
     for along, slope in zip(directions, slopes, strict=True):

@@ -40,7 +40,7 @@ def end(batch: Any, oracle: OracleName, method: Method = METHOD, net: nn.Module 
     net, v = net if net is not None else linear(), torch.zeros((), dtype=torch.float64)
     stepper = Stepper(Problem(outer, inner, v, net), method, SGD([v], 0.1), SGD(net.parameters(), 0.1), oracle)
     for _ in range(3):
-        stepper.step(batch, batch)
+        stepper.step(inner=batch, outer=batch)
     return torch.cat([v.reshape(1), *(p.detach().reshape(-1) for p in net.parameters())])
 
 
@@ -67,7 +67,7 @@ def test_second_order_methods_take_parts(method: Method) -> None:
 def test_a_step_on_parts_counts_as_one_on_the_whole() -> None:
     v = torch.zeros((), dtype=torch.float64)
     stepper = Stepper(Problem(outer, inner, v, linear()), METHOD, SGD([v], 0.1))
-    stepper.step(MicroBatches([(X[:6], Y[:6]), (X[6:], Y[6:])]), (X, Y))
+    stepper.step(inner=MicroBatches([(X[:6], Y[:6]), (X[6:], Y[6:])]), outer=(X, Y))
     assert stepper.counts == {"g": 4, "f": 1}
 
 
@@ -84,7 +84,7 @@ def test_rows_of_samples_are_found_in_every_part(oracle: OracleName) -> None:
         table, net = PerSample(12, dtype=torch.float64), linear()
         stepper = Stepper(Problem(outer, inner, table, net), METHOD, SGD([table.values], 5.0), oracle=oracle)
         for _ in range(2):
-            stepper.step(batch, (X, Y))
+            stepper.step(inner=batch, outer=(X, Y))
         return table.values
 
     rows = torch.arange(12)
@@ -111,7 +111,7 @@ def test_autocast_around_a_step_is_autocast_inside_the_losses(oracle: OracleName
         problem = Problem(wrap(models.outer), wrap(models.inner), v, net)
         stepper = Stepper(problem, BOME(GradientDescent(0.1, 5)), SGD([v], 0.1), oracle=oracle)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=around):
-            stepper.step(models.samples(24, 1), models.samples(8, 2))
+            stepper.step(inner=models.samples(24, 1), outer=models.samples(8, 2))
         return torch.cat([v, *(p.detach().reshape(-1) for p in net.parameters())])
 
     inside, around = stepped(models.in_bfloat16, False), stepped(lambda loss: loss, True)
@@ -122,7 +122,9 @@ def test_reentrant_checkpointing_is_refused_where_it_would_give_no_gradients() -
     v, net = torch.zeros(models.SOURCES), models.checkpointed(True)
     problem = Problem(models.outer, models.inner, v, net)
     with pytest.raises(UnsupportedError, match="use oracle='backward'"):
-        Stepper(problem, METHOD, SGD([v], 0.1), oracle="autograd").step(models.samples(24, 1), models.samples(8, 2))
+        Stepper(problem, METHOD, SGD([v], 0.1), oracle="autograd").step(
+            inner=models.samples(24, 1), outer=models.samples(8, 2)
+        )
     gradient = make(problem, "backward").inner(*problem.point, models.samples(24, 1)).grad.theta
     plain = Problem(models.outer, models.inner, v, models.residual())
     aim = make(plain, "autograd").inner(*plain.point, models.samples(24, 1)).grad.theta

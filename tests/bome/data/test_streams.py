@@ -110,15 +110,15 @@ def test_a_loader_that_can_be_read_once_says_so_when_it_ends() -> None:
 
 
 def test_data_draws_as_many_batches_as_a_step_takes_and_saves_both_positions() -> None:
-    data = Data(Minibatches((X,), 2, seed=0), Loader(["a", "b", "c"]))
-    batches = data.draw(3, 2)
+    data = Data(inner=Minibatches((X,), 2, seed=0), outer=Loader(["a", "b", "c"]))
+    batches = data.draw(inner=3, outer=2)
     assert len(batches.inner) == 3
     assert batches.outer == ("a", "b")
     state = data.state_dict()
-    expected = data.draw(1, 1)
-    other = Data(Minibatches((X,), 2, seed=0), Loader(["a", "b", "c"]))
+    expected = data.draw(inner=1, outer=1)
+    other = Data(inner=Minibatches((X,), 2, seed=0), outer=Loader(["a", "b", "c"]))
     other.load_state_dict(state)
-    found = other.draw(1, 1)
+    found = other.draw(inner=1, outer=1)
     assert found.outer == expected.outer == ("c",)
     rows: list[Tensor] = [batches.inner[0].rows for batches in (expected, found)]
     assert torch.equal(*rows)

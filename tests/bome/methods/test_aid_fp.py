@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.optim import SGD
 
-from bome import Adam, GradientDescent, Stepper
+from bome import AdamDescent, GradientDescent, Stepper
 from bome.errors import ProblemError
 from bome.methods.aid_fp import AIDFP
 from tests.support.problems import bed, full, one_step
@@ -39,7 +39,7 @@ def test_with_momentum_it_iterates_on_the_state_of_theta_and_momentum(k: int) ->
 
 def test_with_adam_the_jacobian_is_that_of_its_last_state() -> None:
     """K = 1: h = f_v + (∂Φ/∂v)ᵀ(f_θ; 0), by central differences of Φ in v at the last state."""
-    q, inner = bed(), Adam(0.05, 3)
+    q, inner = bed(), AdamDescent(0.05, 3)
     step = one_step(AIDFP(inner, K=1), q.problem)
     state = inner.join((q.theta,), inner.start((q.theta,)))
 

@@ -34,7 +34,7 @@ def _coreset(x4: str) -> Problem:
 
 
 def _step(problem: Problem, method: BSG1, v: Tensor, theta: Tensor) -> Step:
-    batches = Batches((None,) * method.inner_batches, (None,))
+    batches = Batches(inner=(None,) * method.inner_batches, outer=(None,))
     return method.step(AutogradOracle(problem), Pair((v,), (theta,)), {}, batches, Metric((1.0,), (1.0,)))
 
 
@@ -47,7 +47,7 @@ def _run(task: Task, eps: float, steps: int | None = None) -> Stepper:
         outer_opt=torch.optim.SGD(problem.v.leaves, lr=s.outer_lr),
         inner_opt=torch.optim.SGD(problem.theta.leaves, lr=s.theta_lr),
     )
-    batches = Batches((None,) * stepper.method.inner_batches, (None,))
+    batches = Batches(inner=(None,) * stepper.method.inner_batches, outer=(None,))
     for _ in range(steps or s.steps):
         stepper.step_on(batches)
     return stepper
@@ -114,7 +114,7 @@ def test_the_ratio_is_zero_where_the_inner_gradient_vanishes() -> None:
 def test_a_step_costs_t_plus_one_evaluations_of_g_and_one_of_f(steps: int) -> None:
     oracle = AutogradOracle(quadratic().problem)
     method = BSG1(GradientDescent(0.1, steps))
-    method.step(oracle, oracle.problem.point, {}, Batches((None,) * (steps + 1)), Metric((0.1,), (0.1,)))
+    method.step(oracle, oracle.problem.point, {}, Batches(inner=(None,) * (steps + 1)), Metric((0.1,), (0.1,)))
     assert oracle.counts == {"g": steps + 1, "f": 1}
 
 
@@ -130,7 +130,7 @@ def test_each_inner_step_and_the_direction_have_a_batch_of_their_own() -> None:
     )
     method = BSG1(GradientDescent(0.1, 3))
     assert (method.inner_batches, method.outer_batches) == (4, 1)
-    method.step(AutogradOracle(problem), problem.point, {}, Batches((1, 2, 3, 4)), Metric((0.1,), (0.1,)))
+    method.step(AutogradOracle(problem), problem.point, {}, Batches(inner=(1, 2, 3, 4)), Metric((0.1,), (0.1,)))
     assert seen == [1, 2, 3, 4]
 
 

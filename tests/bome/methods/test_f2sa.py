@@ -15,7 +15,7 @@ from bome.tasks import quadratic, quadratic_instance
 
 
 def _batches(method: F2SA) -> Batches:
-    return Batches((None,) * method.inner_batches, (None,) * method.outer_batches)
+    return Batches(inner=(None,) * method.inner_batches, outer=(None,) * method.outer_batches)
 
 
 @pytest.mark.parametrize("lam", [1.0, 10.0, 1000.0])
@@ -100,7 +100,7 @@ def test_batches_are_used_in_the_documented_order() -> None:
     method = F2SA(GradientDescent(0.1, 2))
     assert (method.inner_batches, method.outer_batches) == (5, 3)
     oracle = AutogradOracle(problem)
-    batches = Batches((0, 1, 2, 3, 4), (10, 11, 12))
+    batches = Batches(inner=(0, 1, 2, 3, 4), outer=(10, 11, 12))
     method.step(oracle, problem.point, method.init(oracle, problem.point), batches, Metric((0.1,), (0.1,)))
     first = [("g", 0), ("g", 2), ("f", 10), ("g", 1), ("g", 3), ("f", 11)]
     assert seen == [*first, ("g", 4), ("g", 4), ("f", 12)]

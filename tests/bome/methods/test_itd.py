@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.optim import SGD
 
-from bome import Adam, AutogradOracle, GradientDescent, Problem, Stepper, TorchOptim, box
+from bome import AdamDescent, AutogradOracle, GradientDescent, Problem, Stepper, TorchOptim, box
 from bome.errors import ProblemError
 from bome.methods.itd import ITD
 from tests.support.problems import bed, full, one_step
@@ -23,8 +23,8 @@ def test_on_the_quadratic_the_direction_has_its_closed_form(steps: int, start: i
     torch.testing.assert_close(step.new_theta[0], theta, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("inner", [GradientDescent(0.3, 4, momentum=0.9), Adam(0.1, 4)], ids=repr)
-def test_the_direction_is_the_derivative_of_f_at_the_end_of_the_loop(inner: GradientDescent | Adam) -> None:
+@pytest.mark.parametrize("inner", [GradientDescent(0.3, 4, momentum=0.9), AdamDescent(0.1, 4)], ids=repr)
+def test_the_direction_is_the_derivative_of_f_at_the_end_of_the_loop(inner: GradientDescent | AdamDescent) -> None:
     """Central differences of v ↦ f(v, θ_T(v)), with the loop run without any graph."""
     q = bed()
     found = one_step(ITD(inner), q.problem).direction.v[0]

@@ -104,7 +104,7 @@ def test_losses_that_need_data_are_known_as_min_max_if_declared() -> None:
     declared = problem(negative(outer))
     stepper = _stepper(declared, OGDA())
     for _ in range(400):
-        info = stepper.step(torch.ones(3).double(), torch.ones(3).double())
+        info = stepper.step(inner=torch.ones(3).double(), outer=torch.ones(3).double())
     assert abs(_point(declared)) < 1e-7
     assert info.g is not None
     assert float(info.f + info.g) == 0

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch.optim import SGD
 
-from bome import Adam, GradientDescent, Problem, Stepper, TorchOptim, box
+from bome import AdamDescent, GradientDescent, Problem, Stepper, TorchOptim, box
 from bome.errors import ProblemError
 from bome.inner import DifferentiableMap
 from bome.methods.itd import ITD
 from bome.methods.reverse import Reverse
 from tests.support.problems import EXAMPLES, bed, full, one_step
 
-MAPS: list[DifferentiableMap] = [GradientDescent(0.2, 6), GradientDescent(0.2, 6, momentum=0.9), Adam(0.05, 6)]
+MAPS: list[DifferentiableMap] = [GradientDescent(0.2, 6), GradientDescent(0.2, 6, momentum=0.9), AdamDescent(0.05, 6)]
 
 
 @pytest.mark.parametrize("inner", MAPS, ids=repr)

@@ -31,13 +31,13 @@ def test_it_is_saga_on_five_quantities() -> None:
     """D = new − table[i] + mean(table), for H_i(θ−A_iv), H_iz, −A_iᵀH_iz and for θ−a_j, v−b_j; tables from 0."""
     sums = finite_sum(count=6)
     problem, tensors = sums.problem, (sums.H, sums.A, sums.a, sums.b)
-    data = Data(FixedBatches(tensors, 6, seed=1), FixedBatches(tensors, 3, seed=2))
+    data = Data(inner=FixedBatches(tensors, 6, seed=1), outer=FixedBatches(tensors, 3, seed=2))
     stepper = Stepper(problem, SABA(6, 3), SGD(problem.v.leaves, XI), SGD(problem.theta.leaves, RHO))
     v, theta, z = problem.point.v[0].numpy().copy(), problem.point.theta[0].numpy().copy(), np.zeros(4)
     inner = [np.zeros((6, 4)), np.zeros((6, 4)), np.zeros((6, 3))]
     outer = [np.zeros((3, 4)), np.zeros((3, 3))]
     for _ in range(20):
-        batches = data.draw(1, 1)
+        batches = data.draw(inner=1, outer=1)
         stepper.step_on(batches)
         (h, matrix, _, _), (_, _, a, b) = in_numpy([batches.inner[0].data, batches.outer[0].data])
         news = h[0] @ (theta - matrix[0] @ v), h[0] @ z, -matrix[0].T @ h[0] @ z
@@ -59,11 +59,11 @@ def test_with_constant_steps_it_converges_linearly_to_the_solution_of_the_whole_
     sums = finite_sum(count=6)
     problem, tensors = sums.problem, (sums.H, sums.A, sums.a, sums.b)
     solution = torch.cat(sums.solution())
-    data = Data(FixedBatches(tensors, 6, seed=1), FixedBatches(tensors, 3, seed=2))
+    data = Data(inner=FixedBatches(tensors, 6, seed=1), outer=FixedBatches(tensors, 3, seed=2))
     stepper = Stepper(problem, SABA(6, 3), SGD(problem.v.leaves, 0.03), SGD(problem.theta.leaves, 0.15))
     logs = []
     for k in range(1200):
-        stepper.step_on(data.draw(1, 1))
+        stepper.step_on(data.draw(inner=1, outer=1))
         if k % 100 == 99:
             distance = (torch.cat((problem.point.v[0], problem.point.theta[0])) - solution).norm()
             logs.append(float(distance.log10()))
@@ -76,11 +76,11 @@ def test_with_constant_steps_it_converges_linearly_to_the_solution_of_the_whole_
 def test_a_step_costs_what_is_declared_and_the_state_does_not_grow() -> None:
     sums, method = finite_sum(count=6), SABA(6, 3)
     problem, tensors = sums.problem, (sums.H, sums.A, sums.a, sums.b)
-    data = Data(FixedBatches(tensors, 6), FixedBatches(tensors, 3))
+    data = Data(inner=FixedBatches(tensors, 6), outer=FixedBatches(tensors, 3))
     stepper = Stepper(problem, method, SGD(problem.v.leaves, XI), SGD(problem.theta.leaves, RHO))
     numbers = set()
     for _ in range(9):
-        stepper.step_on(data.draw(1, 1))
+        stepper.step_on(data.draw(inner=1, outer=1))
         numbers.add(sum(x.numel() for group in stepper.state.values() for x in group))
     assert numbers == {4 + 7 * (2 * 4 + 3) + 4 * (4 + 3)}  # z, (N+1)(2n+m), (M+1)(n+m)
     assert method.cost == {"g": 1, "f": 1, "hvp": 1, "xvp": 1}
@@ -92,10 +92,18 @@ def test_batches_of_another_partition_are_refused_before_anything_moves() -> Non
     problem, tensors = sums.problem, (sums.H, sums.A, sums.a, sums.b)
     fixed, drawn = FixedBatches(tensors, 6), Minibatches(tensors, 2)
     cases = (
-        (SABA(6, 6), Batches((drawn.next(),), (fixed.next(),)), "this batch is drawn anew in every epoch"),
-        (SABA(1, 1), Batches((drawn.next(),), (drawn.next(),)), "this batch is drawn anew in every epoch"),
-        (SABA(6, 4), Batches((fixed.next(),), (fixed.next(),)), "outer_parts=4 fixed batches, but .* one of 6 fixed"),
-        (SABA(6, 6), Batches((sums.inner(0),), (sums.inner(0),)), "inner_parts=6 fixed batches, but .* one of 1 fixed"),
+        (SABA(6, 6), Batches(inner=(drawn.next(),), outer=(fixed.next(),)), "this batch is drawn anew in every epoch"),
+        (SABA(1, 1), Batches(inner=(drawn.next(),), outer=(drawn.next(),)), "this batch is drawn anew in every epoch"),
+        (
+            SABA(6, 4),
+            Batches(inner=(fixed.next(),), outer=(fixed.next(),)),
+            "outer_parts=4 fixed batches, but .* one of 6 fixed",
+        ),
+        (
+            SABA(6, 6),
+            Batches(inner=(sums.inner(0),), outer=(sums.inner(0),)),
+            "inner_parts=6 fixed batches, but .* one of 1 fixed",
+        ),
     )
     before = [x.clone() for x in (*problem.point.v, *problem.point.theta)]
     for method, batches, message in cases:
@@ -103,7 +111,9 @@ def test_batches_of_another_partition_are_refused_before_anything_moves() -> Non
         with pytest.raises(ProblemError, match=message):
             stepper.step_on(batches)
         torch.testing.assert_close([*problem.point.v, *problem.point.theta], before, rtol=0, atol=0)
-    Stepper(problem, SABA(), SGD(problem.v.leaves, XI), SGD(problem.theta.leaves, RHO)).step(tensors, tensors)
+    Stepper(problem, SABA(), SGD(problem.v.leaves, XI), SGD(problem.theta.leaves, RHO)).step(
+        inner=tensors, outer=tensors
+    )
 
 
 def test_a_row_per_sample_and_senseless_numbers_are_refused() -> None:
@@ -143,6 +153,6 @@ def test_fixed_batches_resume_at_the_very_batch() -> None:
 
 
 def test_one_part_is_the_full_batch() -> None:
-    assert full(SABA()) == Batches((None,), (None,))
+    assert full(SABA()) == Batches(inner=(None,), outer=(None,))
     batch = FixedBatches((torch.arange(4.0),), 1).next()
     assert (batch.id, batch.parts, batch.rows.tolist()) == (0, 1, [0, 1, 2, 3])

@@ -63,11 +63,11 @@ def test_with_minibatches_decreasing_steps_converge_and_constant_ones_do_not() -
         sums = finite_sum(count=6)
         problem, tensors, solution = sums.problem, (sums.H, sums.A, sums.a, sums.b), torch.cat(sums.solution())
         stepper = Stepper(problem, SOBA(), SGD(problem.v.leaves, 0.03), SGD(problem.theta.leaves, 0.15))
-        data, distances = Data(FixedBatches(tensors, 6, seed=1), FixedBatches(tensors, 3, seed=2)), []
+        data, distances = Data(inner=FixedBatches(tensors, 6, seed=1), outer=FixedBatches(tensors, 3, seed=2)), []
         for k in range(800):
             for optimiser, rate in ((stepper.outer_opt, 0.03), (stepper.inner_opt, 0.15)):
                 optimiser.param_groups[0]["lr"] = rate / (1 + k / 50) ** 0.5 if decay else rate
-            stepper.step_on(data.draw(1, 1))
+            stepper.step_on(data.draw(inner=1, outer=1))
             distances.append(float((torch.cat((problem.point.v[0], problem.point.theta[0])) - solution).norm()))
         falls.append(np.mean(distances[400:]) / np.mean(distances[200:400]))
     assert falls[0] >= 0.9

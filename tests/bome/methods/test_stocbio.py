@@ -65,7 +65,7 @@ def test_independent_batches_make_the_estimate_unbiased() -> None:
     fixed, found = sums.inner(0), []
     for i in range(4):
         for j in range(4):
-            batches = Batches((fixed, sums.inner(i), sums.inner(j)), (fixed,))
+            batches = Batches(inner=(fixed, sums.inner(i), sums.inner(j)), outer=(fixed,))
             found.append(one_step(method, sums.problem, batches=batches).direction.v[0])
     v, theta = (x[0] for x in sums.problem.point)
     theta = theta - 0.2 * sums.H[0] @ (theta - sums.A[0] @ v)
@@ -96,7 +96,9 @@ def test_a_row_per_sample_is_fine() -> None:
     table.index = lambda batch: batch.long()
     method = StocBiO(GradientDescent(0.3, 1), Q=1)
     stepper = Stepper(problem, method, SGD([table.values], 0.1))
-    stepper.step_on(Batches(tuple(torch.tensor([i, i + 1.0], dtype=torch.float64) for i in (0, 3, 6)), (None,)))
+    stepper.step_on(
+        Batches(inner=tuple(torch.tensor([i, i + 1.0], dtype=torch.float64) for i in (0, 3, 6)), outer=(None,))
+    )
     moved = (table.values != 0.5).nonzero().flatten().tolist()
     assert moved == [6, 7]  # only B, on the last batch, has a derivative by v
 

@@ -147,7 +147,7 @@ def _per_sample() -> Problem:
     )
 
 
-PLAIN = Batches((X,), (X,))
+PLAIN = Batches(inner=(X,), outer=(X,))
 FORMS = {
     "tensor": Form(_tensor, PLAIN),
     "list": Form(_list, PLAIN),
@@ -155,7 +155,7 @@ FORMS = {
     "module theta": Form(_module_theta, PLAIN),
     "module both": Form(_module_both, PLAIN),
     "module v": Form(_module_v, PLAIN),
-    "per sample": Form(_per_sample, Batches(((X, ROWS),), ((X, ROWS),))),
+    "per sample": Form(_per_sample, Batches(inner=((X, ROWS),), outer=((X, ROWS),))),
 }
 
 
@@ -419,7 +419,7 @@ def _peak(kind: type[Oracle] | None, steps: int, size: int = 200) -> float:
         else:
             stepper = Stepper(problem, bome(steps), SGD(problem.v.leaves, 0.1), optimiser, kind(problem))
             for _ in range(2):
-                stepper.step(x, x)
+                stepper.step(inner=x, outer=x)
     return float(ledger.peak) / (4 * size * size)
 
 

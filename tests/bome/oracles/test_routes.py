@@ -10,7 +10,7 @@ from torch.func import vmap
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 
-from bome import Adam, AutogradOracle, BackwardOracle, Batches, FuncOracle, GradientDescent, Problem, Stepper
+from bome import AdamDescent, AutogradOracle, BackwardOracle, Batches, FuncOracle, GradientDescent, Problem, Stepper
 from bome.core.barrier import Metric
 from bome.core.trees import Pair
 from bome.errors import UnsupportedError
@@ -111,7 +111,7 @@ def test_a_compiled_method_stands_for_the_method_it_wraps() -> None:
     assert Stepper(problem, compiled, SGD(problem.v.leaves, 0.1), oracle="func").metric.theta == (0.3,)
 
 
-@pytest.mark.parametrize("inner", [GradientDescent(0.1, 3), GradientDescent(0.1, 3, 0.9), Adam(0.1, 3)])
+@pytest.mark.parametrize("inner", [GradientDescent(0.1, 3), GradientDescent(0.1, 3, 0.9), AdamDescent(0.1, 3)])
 @pytest.mark.parametrize("geometry", ["euclidean", "steps"])
 def test_a_step_can_be_mapped_over_sixteen_starts(inner: DifferentiableMap, geometry: Any) -> None:
     """`vmap` of the method's step equals sixteen single steps, for five steps on end."""

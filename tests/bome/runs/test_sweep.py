@@ -188,7 +188,7 @@ def _end(problem: Problem, data: Data, method: Method, outer_lr: float) -> Pair:
         method,
         outer_opt=SGD(exact.v.leaves, outer_lr, momentum=0.9),
         inner_opt=SGD(exact.theta.leaves, 0.01, momentum=0.9),
-        data=Data(*(Constant(_doubled(stream.next())) for stream in (data.inner, data.outer))),
+        data=Data(outer=Constant(_doubled(data.outer.next())), inner=Constant(_doubled(data.inner.next()))),
         stop=MaxSteps(12),
         oracle="func" if isinstance(method, Batched) else "autograd",
     )

@@ -58,7 +58,9 @@ def test_a_loss_that_writes_to_its_batch_is_caught() -> None:
         return value
 
     with pytest.raises(AssertionError, match="check_losses_write_to_nothing"):
-        testing.check_problem(_problem(inner=inner), Batches((torch.ones(2, dtype=torch.float64),), (None,)))
+        testing.check_problem(
+            _problem(inner=inner), Batches(inner=(torch.ones(2, dtype=torch.float64),), outer=(None,))
+        )
 
 
 def test_the_battery_has_every_check_of_its_file_and_each_has_a_docstring() -> None:

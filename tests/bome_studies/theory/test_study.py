@@ -131,7 +131,7 @@ def test_a_batch_takes_the_steps_of_single_runs(compiled: bool) -> None:
         oracle = AutogradOracle(Problem(bed.outer, bed.inner, v, theta))
         for k in range(2):
             torch.testing.assert_close(stretch.v[k, i], v, rtol=1e-12, atol=1e-12)
-            step = method.step(oracle, Pair((v,), (theta,)), {}, Batches((data,), (data,)), None)  # type: ignore[arg-type]
+            step = method.step(oracle, Pair((v,), (theta,)), {}, Batches(inner=(data,), outer=(data,)), None)  # type: ignore[arg-type]
             delta = torch.cat([step.direction.v[0], step.direction.theta[0]])
             torch.testing.assert_close(stretch.delta[k, i], delta, rtol=1e-9, atol=1e-9)
             size = float(rates[i]) / math.sqrt(k + 1)
@@ -149,7 +149,7 @@ def test_measurements_agree_with_those_of_the_library(bed: Bed, start: Start) ->
         ends = bed.attraction(*here)
         for i, (v, theta, data) in enumerate(each(bed, here)):
             oracle = AutogradOracle(Problem(bed.outer, bed.inner, v, theta))
-            batches = Batches((data,), (data,))
+            batches = Batches(inner=(data,), outer=(data,))
             exact = stationarity_at(oracle, Pair((v,), (theta,)), (ends[i],), batches)
             assert float(measured["kkt"][k, i]) == pytest.approx(exact.kkt, rel=1e-9)
             step = BOME(GradientDescent(0.3, 4)).step(oracle, Pair((v,), (theta,)), {}, batches, None)  # type: ignore[arg-type]

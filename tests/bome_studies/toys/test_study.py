@@ -81,7 +81,7 @@ def test_the_gap_is_that_of_t_plain_gradient_steps() -> None:
         task.problem.v.leaves[0].copy_(torch.tensor(trace.v[-1], dtype=torch.float64))
         task.problem.theta.leaves[0].copy_(torch.tensor(trace.theta[-1], dtype=torch.float64))
     told = certify(
-        AutogradOracle(task.problem), task.problem.point, GradientDescent(0.05, 10), Batches((None,), (None,))
+        AutogradOracle(task.problem), task.problem.point, GradientDescent(0.05, 10), Batches()
     )  # fmt: skip
     assert trace.q[-1] == pytest.approx(told.q, rel=1e-10)
     assert trace.f[-1] == pytest.approx(told.f, rel=1e-10)
