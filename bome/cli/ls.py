@@ -13,8 +13,9 @@ from bome.continual.settings import BY_STREAM, CTN, STRATEGIES, strategy_variant
 from bome.continual.settings import Settings as StrategySettings
 from bome.continual.streams import STREAMS
 from bome.data.sets import available
-from bome.runs.registry import METHODS, variants
-from bome.tasks import ON_DATA, SUGGESTED, TASKS
+from bome.runs.names import METHODS, TASKS
+from bome.runs.plan import variants
+from bome.tasks import ON_DATA, SUGGESTED
 from bome.tasks.task import Settings
 
 

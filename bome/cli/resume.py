@@ -15,7 +15,7 @@ from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
 from bome.reports import write_report
 from bome.runs import directory
-from bome.runs.registry import Plan
+from bome.runs.plan import Plan
 from bome.storage import checkpoint
 
 KEPT = ("outer_lr", "theta_lr", "momentum", "decay")

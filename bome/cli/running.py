@@ -12,7 +12,7 @@ from bome.errors import NonFiniteError
 from bome.loop import RunInterruptedError
 from bome.reports import write_report
 from bome.runs import directory
-from bome.runs.registry import Plan
+from bome.runs.plan import Plan
 
 
 @contextmanager

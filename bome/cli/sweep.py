@@ -21,7 +21,7 @@ from bome.errors import BilevelError, ProblemError
 from bome.runs import directory
 from bome.runs import sweep as sweeps
 from bome.runs.directory import FINISHED
-from bome.runs.registry import parsed
+from bome.runs.plan import parsed
 from bome.runs.sweep import Choice, Job, Outcome, configuration
 from bome.storage.checkpoint import write_atomic
 

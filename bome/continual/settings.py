@@ -8,8 +8,8 @@ from bome._checks import check_count, check_nonnegative, check_positive, check_s
 from bome.continual.streams import STREAMS
 from bome.core.barrier import Phi
 from bome.errors import ProblemError
-from bome.runs.registry import BARRIER, METHODS, variants
-from bome.tasks import TASKS
+from bome.runs.names import METHODS, TASKS
+from bome.runs.plan import BARRIER, variants
 
 MOST = 1_000_000
 """Samples that may be kept of each task: more than any task has."""

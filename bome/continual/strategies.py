@@ -39,7 +39,8 @@ from bome.continual.streams import Labelled, Stream
 from bome.methods import ITD, Method
 from bome.methods.alternating import Alternating
 from bome.problem import Batches, Problem
-from bome.runs.registry import AUTO, METHODS, build
+from bome.runs.names import METHODS
+from bome.runs.plan import AUTO, build
 from bome.stepper import Stepper
 from bome.tasks.task import Settings as RunSettings
 from bome.tuner import Tuner

@@ -1,7 +1,7 @@
 """One thread for small matrices: more of them would mostly wait for each other, and for ever on a busy machine."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -11,11 +11,8 @@ SMALL = 1_000_000
 
 
 @contextmanager
-def threads_for(entries: int) -> Iterator[None]:
-    """Limit the threads of numpy, scipy and torch for a while, if the matrix is small."""
-    if entries > SMALL:
-        yield
-        return
+def one_thread() -> Iterator[None]:
+    """One thread of numpy, scipy and torch for a while: for small tensors, and for each of several workers."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -23,3 +20,8 @@ def threads_for(entries: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def threads_for(entries: int) -> AbstractContextManager[None]:
+    """Limit the threads of numpy, scipy and torch for a while, if the matrix is small."""
+    return nullcontext() if entries > SMALL else one_thread()

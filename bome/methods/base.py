@@ -83,7 +83,7 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
-    """Its name in the registry and in messages; by default that of the class in lower case."""
+    """Its name in lists and in messages; by default that of the class in lower case."""
     requires: ClassVar[Needs] = Needs.FIRST_ORDER
     """What it asks of the oracle."""
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}

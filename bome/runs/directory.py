@@ -28,11 +28,11 @@ from bome.errors import NonFiniteError, ProblemError, StorageError
 from bome.loop import Record, Result
 from bome.methods.base import Method, check_accepted
 from bome.oracles import OracleName
+from bome.runs.names import TASKS
 from bome.runs.perform import check_settings, default_log_every, solve
-from bome.runs.registry import Plan, plan
+from bome.runs.plan import Plan, plan
 from bome.stopping import Progress
 from bome.storage.checkpoint import write_atomic
-from bome.tasks import TASKS
 
 CONFIG, METRICS, SUMMARY, REPORT = "config.json", "metrics.jsonl", "summary.json", "report.html"
 CHECKPOINTS, FIGURES, SPEC = "checkpoints", "figures", "spec.json"

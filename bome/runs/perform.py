@@ -12,7 +12,7 @@ from bome.errors import ProblemError
 from bome.loop import Record, Result, run
 from bome.oracles import OracleName
 from bome.problem import Problem
-from bome.runs.registry import Plan
+from bome.runs.plan import Plan
 from bome.stopping import MaxSteps, Progress
 from bome.tasks.task import Settings
 

@@ -40,7 +40,7 @@ from bome.methods.batched import batchable
 from bome.oracles import Oracle
 from bome.runs.directory import DIVERGED, FINISHED, checked_plan, plain
 from bome.runs.perform import solve
-from bome.runs.registry import Plan
+from bome.runs.plan import Plan
 from bome.stopping import FirstOf, MaxSteps, Progress
 from bome.storage.checkpoint import write_atomic
 from bome.tasks.task import Stack, Task

@@ -14,7 +14,7 @@ from bome.errors import NonFiniteError
 from bome.methods.base import Info, Method, Step
 from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle, Oracle, OracleName
 from bome.problem import Batches, Problem
-from bome.runs import registry
+from bome.runs.plan import build
 from bome.stepper import Stepper
 from bome.tasks import TASKS, QuadraticInstance, Settings
 
@@ -38,7 +38,7 @@ def maker(method: Method | type[Method] | Make) -> Make:
         return lambda settings: method
     if isinstance(method, type):
         kind: type[Method] = method
-        return lambda settings: registry.build(kind, settings)
+        return lambda settings: build(kind, settings)
     return method
 
 

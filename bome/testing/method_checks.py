@@ -109,7 +109,7 @@ def check_can_be_copied(make: Make) -> None:
 def check_declares_itself(make: Make) -> None:
     """Name, needs, promise and number of batches are of the right kind."""
     method = make(BED_SETTINGS)
-    require(re.fullmatch(r"[a-z][a-z0-9+-]*", method.name) is not None, f"name {method.name!r} is no registry name")
+    require(re.fullmatch(r"[a-z][a-z0-9+-]*", method.name) is not None, f"name {method.name!r} is no name of a method")
     require(Needs.FIRST_ORDER in method.requires, "requires does not include FIRST_ORDER")
     require(method.settles in ("solution", "penalty", "elsewhere"), f"settles is {method.settles!r}")
     for what in ("inner_batches", "outer_batches", "period"):

@@ -26,8 +26,9 @@ from typing import Any, Literal
 
 from torch.optim import SGD
 
+from bome.runs.names import METHODS
 from bome.runs.perform import solve
-from bome.runs.registry import METHODS, plan
+from bome.runs.plan import plan
 from bome.runs.sweep import Choice, Job, Outcome, carry_out, mean_and_error, ranked
 from bome.stepper import Stepper
 from bome.storage.checkpoint import write_atomic

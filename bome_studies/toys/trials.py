@@ -27,7 +27,8 @@ from bome.loop import RunInterruptedError, run
 from bome.methods import Batched, Compiled, Method
 from bome.oracles.base import Needs
 from bome.problem import Problem, either
-from bome.runs.registry import METHODS, build
+from bome.runs.names import METHODS
+from bome.runs.plan import build
 from bome.stopping import MaxSteps
 from bome.storage.checkpoint import write_atomic
 from bome.tasks import TASKS, Task
@@ -53,7 +54,7 @@ class Trial:
         name: of its file, without a suffix.
         task: "coreset", "minimax" or "lls".
         variant: of the task.
-        method: its name in the registry.
+        method: its name in `bome ls`.
         form: "published" or "default".
         steps: outer steps.
         starts: of the task; several of a first-order method run as one batch.

@@ -17,7 +17,7 @@ from bome.data.streams import Constant, Data
 from bome.loop import run
 from bome.oracles import Oracle
 from bome.runs.perform import solve
-from bome.runs.registry import plan
+from bome.runs.plan import plan
 from bome.stopping import MaxSteps, Progress
 from bome.tasks import quadratic_instance
 from tests.support.samples import NAMES, ORACLES, Name, bome, cleaning, everything, same, seeded, toy

@@ -22,7 +22,7 @@ from bome.methods.base import Info, Method, Step
 from bome.oracles import Oracle
 from bome.projections import box
 from bome.runs.perform import solve
-from bome.runs.registry import plan
+from bome.runs.plan import plan
 from bome.stopping import MaxSteps
 from bome.tasks import quadratic_instance
 from bome.tuner import Scale, Seen, Tuner, TunerRules, steps_after

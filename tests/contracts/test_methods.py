@@ -11,8 +11,9 @@ from torch.optim import SGD
 from bome import Batches, Stepper, testing
 from bome.methods import Method
 from bome.oracles import Needs
-from bome.runs import registry
-from bome.runs.registry import METHODS
+from bome.runs.names import METHODS
+from bome.runs.plan import Plan
+from bome.runs.plan import plan as make_plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 KINDS = ("g", "f", "hvp", "xvp")
@@ -74,7 +75,7 @@ def test_a_section_of_the_page_names_cost_and_use_and_every_variant_of_the_publi
 def test_the_counts_of_the_page_are_the_measured_ones(name: str, steps: int) -> None:
     """The formulas of the table, as Python: K − 1 is K - 1 and 2(T + 1) is 2*(T + 1)."""
     task = "minimax" if name in ("ogda", "gda") else "quadratic"
-    plan = registry.plan(task, name, {"inner_steps": steps})
+    plan = make_plan(task, name, {"inner_steps": steps})
     method = _changed(plan.method, p=2, large=3) if name == "vrbo" else plan.method
     row, names = _table()[name], _letters(method)
     assert _measured(method, plan) == {kind: _value(row[kind], names) for kind in KINDS}
@@ -93,7 +94,7 @@ def _value(formula: str, names: dict[str, int]) -> float:
     return float(eval(text, {"__builtins__": {}}, {"min": min, **names}))  # noqa: S307 - our own page
 
 
-def _measured(method: Method, plan: registry.Plan) -> dict[str, float]:
+def _measured(method: Method, plan: Plan) -> dict[str, float]:
     """Evaluations of a step, averaged over a period that is not the first."""
     problem = plan.task.problem
     stepper = Stepper(problem, method, SGD(problem.v.leaves, 1e-3), SGD(problem.theta.leaves, 1e-3))

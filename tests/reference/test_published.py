@@ -4,7 +4,7 @@ import pytest
 from torch.optim import SGD
 
 from bome import Stepper
-from bome.runs.registry import plan
+from bome.runs.plan import plan
 
 XI, LIMIT, EPS = 0.05, 10.0, 1e-8
 

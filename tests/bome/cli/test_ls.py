@@ -12,9 +12,9 @@ from bome.cli import console, demo
 from bome.cli.docstrings import section
 from bome.cli.main import VERBS, execute
 from bome.runs import directory
-from bome.runs.registry import METHODS, plan
+from bome.runs.names import METHODS, TASKS
+from bome.runs.plan import plan
 from bome.stopping import Progress
-from bome.tasks import TASKS
 from bome.tasks.task import Settings
 
 

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from bome.cli.main import execute
 from bome.cli.sweep import BackendChoice
 from bome.runs import sweep as sweeps
-from bome.runs.registry import METHODS
+from bome.runs.names import METHODS
 from bome.runs.sweep import Backend, Outcome
 
 GRID = ["--grid", "inner_steps=1,2", "--grid", "outer_lr=10,100"]

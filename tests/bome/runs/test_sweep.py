@@ -27,7 +27,7 @@ from bome.projections import box
 from bome.runs import sweep
 from bome.runs.directory import DIVERGED, FINISHED
 from bome.runs.perform import solve
-from bome.runs.registry import plan
+from bome.runs.plan import plan
 from bome.runs.sweep import FAILED, Job, Outcome, carry_out, grid, mean_and_error, prepare, ranked
 from bome.stopping import MaxSteps
 from bome.tasks import Task, hyperclean, hyperclean_digits, splits

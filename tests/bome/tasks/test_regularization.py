@@ -10,7 +10,7 @@ from torch import Tensor
 from bome.errors import ProblemError
 from bome.oracles import AutogradOracle
 from bome.runs.perform import solve
-from bome.runs.registry import plan
+from bome.runs.plan import plan
 from bome.tasks import regularization, regularization_digits
 from tests.support.data_tasks import Array, images, losses, somewhere
 

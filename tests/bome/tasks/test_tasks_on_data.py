@@ -11,7 +11,7 @@ from torch import Tensor
 from bome.core.trees import Pair
 from bome.errors import ProblemError
 from bome.runs.perform import solve
-from bome.runs.registry import plan
+from bome.runs.plan import plan
 from bome.tasks import ON_DATA, TASKS, hyperclean, regularization, splits
 
 

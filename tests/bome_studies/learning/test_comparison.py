@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bome.cli.main import execute
-from bome.runs.registry import METHODS as REGISTERED
+from bome.runs.names import METHODS as REGISTERED
 from bome.runs.sweep import Choice, Job, Outcome, ranked
 from bome_studies import page
 from bome_studies.learning import claims, comparison, study

@@ -14,7 +14,7 @@ from bome.methods import BOME, BSG1, BVFSM, Penalty
 from bome.oracles import AutogradOracle
 from bome.problem import Batches
 from bome.runs.perform import solve
-from bome.runs.registry import plan
+from bome.runs.plan import plan
 from bome.tasks import coreset, minimax
 from bome_studies.catalogue import BENCH, REPRODUCE, load
 from bome_studies.toys import claims

@@ -1,40 +1,16 @@
-"""Names: which methods and tasks there are, and how settings given as text become objects."""
+"""Plans: names and settings given as text become a task, a method and the settings of a run."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bome import methods
 from bome._checks import field_types, known, parse
 from bome.errors import ProblemError
 from bome.inner import GradientDescent
 from bome.methods import Method
-from bome.tasks import TASKS
+from bome.runs.names import METHODS, TASKS
 from bome.tasks.task import Settings, Task
 from bome.tuner import Tuner
-
-METHODS: dict[str, type[Method]] = {
-    "bome": methods.BOME,
-    "bsg1": methods.BSG1,
-    "bvfsm": methods.BVFSM,
-    "penalty": methods.Penalty,
-    "itd": methods.ITD,
-    "reverse": methods.Reverse,
-    "aid-cg": methods.AIDCG,
-    "aid-fp": methods.AIDFP,
-    "stocbio": methods.StocBiO,
-    "vrbo": methods.VRBO,
-    "mrbo": methods.MRBO,
-    "ogda": methods.OGDA,
-    "gda": methods.GDA,
-    "f2sa": methods.F2SA,
-    "pbgd": methods.PBGD,
-    "soba": methods.SOBA,
-    "saba": methods.SABA,
-    "meha": methods.MEHA,
-    "darts": methods.DARTS,
-    "sama": methods.SAMA,
-}
 
 BARRIER = ("eta", "phi")
 """Settings of runs that most methods do not have."""
