@@ -22,7 +22,6 @@ UNTESTED: dict[str, str] = {}
 
 OPEN = {
     "bome/cli",
-    "bome/continual/strategies.py",
     "bome/loop.py",
     "bome/problem.py",
     "bome/runs/sweep.py",

@@ -12,8 +12,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from bome.continual.contextual import Contextual, Inner
+from bome.continual.run import make_strategy
 from bome.continual.settings import Settings
-from bome.continual.strategies import Contextual, Inner, make_strategy
 from bome.continual.streams import Labelled, Stream
 from timings.table import TIMING_HEADER, show, timing_row
 from timings.timing import compare
@@ -56,7 +57,7 @@ def bare_evaluations(strategy: Contextual, inner: Inner, outer: Labelled) -> Cal
 
     def evaluate() -> None:
         grad(strategy.inner(v, net, inner), of_v + of_theta)
-        for _ in range(strategy.choices.inner_steps - 1):
+        for _ in range(strategy.settings.inner_steps - 1):
             v.requires_grad_(False)
             grad(strategy.inner(v, net, inner), of_theta)
             v.requires_grad_(True)
@@ -70,7 +71,7 @@ def bare_evaluations(strategy: Contextual, inner: Inner, outer: Labelled) -> Cal
 
 def by_hand(strategy: Contextual, inner: Inner, outer: Labelled) -> Callable[[], None]:
     """The update as one would write it for these networks only."""
-    v, net, choices = strategy.controller, strategy.base, strategy.choices
+    v, net, choices = strategy.controller, strategy.base, strategy.settings
     of_v: list[Tensor] = list(v.parameters())
     of_theta: list[Tensor] = list(net.parameters())
 

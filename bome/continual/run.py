@@ -16,9 +16,11 @@ from typing import Any, get_args
 import torch
 
 from bome._version import __version__
+from bome.continual.contextual import Contextual, make_method
 from bome.continual.metrics import metrics
+from bome.continual.replay import REPLAY
 from bome.continual.settings import CTN, Settings, about, parse_settings, split, usual_settings
-from bome.continual.strategies import Strategy, make_method, make_strategy
+from bome.continual.strategy import Strategy
 from bome.continual.streams import STREAMS, Part, Stream
 from bome.errors import NonFiniteError, ProblemError, StorageError
 from bome.loop import RunInterruptedError, signals
@@ -36,9 +38,11 @@ from bome.runs.directory import (
     read_summary,
     write_config,
 )
+from bome.runs.plan import AUTO
 from bome.storage import checkpoint
 from bome.storage.checkpoint import write_atomic
 from bome.storage.history import History
+from bome.tuner import Tuner
 
 LOCK = "lock"
 """The file that a process at work holds."""
@@ -90,7 +94,7 @@ class Spec:
 
     def config(self) -> Config:
         """As `config.json` has it."""
-        choices, own = self.settled()
+        settings, own = self.settled()
         return Config(
             task=self.task,
             method=self.strategy,
@@ -99,7 +103,7 @@ class Spec:
             oracle="auto",
             log_every=1,
             save_every=1,
-            settings=self._all_settings(choices, own),
+            settings=self._all_settings(settings, own),
             about=(STREAMS[self.task].__doc__ or "").split("\n")[0],
             version=__version__,
         )
@@ -181,14 +185,30 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
+def make_strategy(name: str, stream: Stream, settings: Settings, own: Mapping[str, Any] | None = None) -> Strategy:
+    """A strategy by its name.
+
+    Args:
+        name: such as "er", "ctn+bome" or "ctn+bome:fresh".
+        stream: the tasks.
+        settings: the settings.
+        own: settings of the bilevel method's own, such as `c_ln` of bvfsm.
+    """
+    if name in REPLAY:
+        return REPLAY[name](stream, settings)
+    tuner = Tuner() if name.endswith(f":{AUTO}") else None
+    updates = stream.tasks * -(-stream.samples // settings.batch) * settings.updates
+    return Contextual(stream, settings, make_method(name, updates, settings, own or {}), tuner)
+
+
 class _Run:
     """The only loop over tasks."""
 
     def __init__(self, spec: Spec, folder: Path, progress: Progress | None) -> None:
-        choices, own = spec.settled()
+        settings, own = spec.settled()
         self._folder, self._progress = folder, progress
         self._stream: Stream = STREAMS[spec.task](spec.seed, spec.part)
-        self._strategy: Strategy = make_strategy(spec.strategy, self._stream, choices, own)
+        self._strategy: Strategy = make_strategy(spec.strategy, self._stream, settings, own)
         self._stages = self._strategy.stages()
         self._all = sum(map(len, self._stages))
         self._stage, self._batch, self._done = 0, 0, 0

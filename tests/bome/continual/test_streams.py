@@ -1,19 +1,16 @@
-"""Streams of tasks and their networks."""
+"""Streams of tasks."""
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from bome.continual import streams
-from bome.continual.networks import Controller, Mlp, ReducedResNet
-from bome.continual.settings import Settings
-from bome.continual.strategies import Contextual, make_strategy
 from bome.continual.streams import continual_cifar, continual_digits, continual_pmnist
 from bome.data.digits import digits
 from bome.data.sets import Images
 from bome.errors import ProblemError
-from tests.support.small_streams import coloured_stream
+from tests.support.small_streams import small_stream
 
 
 def random_images(n: int, test: int, shape: tuple[int, ...], classes: int) -> Images:
@@ -106,63 +103,13 @@ def test_split_cifar_shares_out_the_classes(monkeypatch: pytest.MonkeyPatch) -> 
     assert learning.held_out(3).x.shape == (500, 3, 1, 4)
 
 
-def test_the_modulated_network_is_its_formula_in_numpy() -> None:
-    draw = torch.Generator().manual_seed(0)
-    net, controller = Mlp([5, 4, 4, 3]), Controller(3, 2, [4, 4])
-    x, task = torch.randn(6, 5, generator=draw), torch.tensor([0, 1, 2, 0, 1, 2])
-    h, embedded = x.numpy(), controller.embedding.weight.detach().numpy()[task.numpy()]
-    layers = [(m.weight.detach().numpy(), m.bias.detach().numpy()) for m in net.layers if isinstance(m, nn.Linear)]
-    films = [(m.weight.detach().numpy(), m.bias.detach().numpy()) for m in controller.films if isinstance(m, nn.Linear)]
-    for (w, b), (fw, fb) in zip(layers[:2], films, strict=True):
-        a, film = h @ w.T + b, embedded @ fw.T + fb
-        gamma, beta = (f / np.linalg.norm(f, axis=1, keepdims=True) for f in (film[:, :4], film[:, 4:]))
-        h = np.maximum(a, 0) + np.maximum(gamma * a + beta, 0)
-    expected = h @ layers[2][0].T + layers[2][1]
-    np.testing.assert_allclose(net(x, controller(task)).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
-    plain = np.maximum(np.maximum(x.numpy() @ layers[0][0].T + layers[0][1], 0) @ layers[1][0].T + layers[1][1], 0)
-    np.testing.assert_allclose(net(x).detach().numpy(), plain @ layers[2][0].T + layers[2][1], rtol=1e-5, atol=1e-6)
-
-
-def test_the_reduced_resnet_has_the_published_shape() -> None:
-    net = ReducedResNet(85)
-    controller = Controller(17, 64, net.modulated, constant_norms=True)
-    assert net.modulated == [160]
-    x, task = torch.randn(2, 3, 32, 32), torch.tensor([0, 5])
-    assert net.blocks(net.stem(x)).shape == (2, 160, 2, 2)
-    assert net(x, controller(task)).shape == (2, 85)
-    assert net(x).shape == (2, 85)
-    gamma = controller(task)[0][0]
-    torch.testing.assert_close(gamma.norm(dim=1), torch.ones(2))
-
-
-@pytest.mark.parametrize("name", ["offline", "er", "gem", "mer", "ctn+bome"])
-def test_predictions_have_the_statistics_of_what_is_remembered(name: str) -> None:
-    """Against the mean and variance of the first convolution on these samples; parameters and momenta stay."""
-    strategy = make_strategy(name, coloured_stream(), Settings(batch=5, memory=10))
-    for given in strategy.stages()[0]:
-        strategy.observe(given)
-    weights = [x.detach().clone() for x in strategy.base.parameters()]
-    strategy.finish(0)
-    task, row = strategy.remembered(1)
-    assert set(task.tolist()) == ({0, 1} if name == "offline" else {0})
-    images = strategy.stream.training(task, row).x
-    convolution = next(module for module in strategy.base.modules() if isinstance(module, nn.Conv2d))
-    norm = next(module for module in strategy.base.modules() if isinstance(module, nn.BatchNorm2d))
-    with torch.no_grad():
-        features = convolution(images)
-    torch.testing.assert_close(norm.running_mean, features.mean((0, 2, 3)))
-    torch.testing.assert_close(norm.running_var, features.var((0, 2, 3)))
-    assert norm.momentum == 0.1
-    assert all(torch.equal(x, y) for x, y in zip(strategy.base.parameters(), weights, strict=True))
-
-
-def test_running_statistics_change_once_in_an_update_whatever_the_look_ahead() -> None:
-    """Both T leave the BatchNorm statistics of one evaluation of g at the start."""
-    found = []
-    for inner_steps in (1, 4):
-        strategy = make_strategy("ctn+bome", coloured_stream(), Settings(inner_steps=inner_steps, updates=1, memory=10))
-        assert isinstance(strategy, Contextual)
-        strategy.observe(strategy.stages()[0][0])
-        found.append({name: buffer.clone() for name, buffer in strategy.base.named_buffers()})
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-    assert int(found[0]["stem.1.num_batches_tracked"]) == 1
+def test_scores_of_other_tasks_are_as_good_as_masked() -> None:
+    """With a head for each task, gathering its scores gives the losses of scores masked by −∞ elsewhere."""
+    stream = small_stream(shared=False)
+    scores = torch.randn(8, stream.outputs, generator=torch.Generator().manual_seed(0))
+    task, y = torch.arange(8) % 3, torch.arange(8) % 3
+    masked = torch.full_like(scores, -1e11)
+    for i in range(8):
+        masked[i, 3 * task[i] : 3 * task[i] + 3] = scores[i, 3 * task[i] : 3 * task[i] + 3]
+    expected = cross_entropy(masked, 3 * task + y, reduction="none")
+    torch.testing.assert_close(cross_entropy(stream.scores(scores, task), y, reduction="none"), expected)
