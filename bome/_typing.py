@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import NDArray
 from torch import Tensor
+
+Array = NDArray[Any]
+
+Matrix = Any
+"""A dense array or a SciPy CSR matrix with one row per sample."""
 
 Leaves = tuple[Tensor, ...]
 """The tensors of one variable (v or θ), in a fixed order."""

@@ -39,8 +39,6 @@ THIRD_PARTIES: dict[str, set[str]] = {
 """Who in `bome` may import them; torch and numpy are everybody's."""
 
 OPEN = {
-    "bome/storage/stages.py",
-    "bome/tables/layout.py",
     "bome/apps/clean/cleaning.py",
     "bome/apps/clean/example.py",
 }

@@ -27,7 +27,6 @@ OPEN = {
     "bome/runs/sweep.py",
     "bome/stepper.py",
     "bome/storage/checkpoint.py",
-    "bome/tables/scan.py",
     "bome_studies/theory/instances.py",
     "bome_studies/theory/study.py",
 }

@@ -73,7 +73,7 @@ def clean_into(out: Path | None, request: "Request", command: str, *, quiet: boo
         cleaner = HyperCleaner(random_state=request.seed % 2**32)
         try:
             trusted = inputs.trusted_x, inputs.trusted_y
-            cleaner.fit(inputs.x, inputs.y, *trusted, progress=report, record=folder / cleaning.FIT)
+            cleaner.fit(inputs.x, inputs.y, *trusted, progress=report, record=folder / cleaning.FIT, key=inputs.digest)
         except (KeyboardInterrupt, SystemExit):
             note("what is finished is kept: the same command goes on from there")
             raise

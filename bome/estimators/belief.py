@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bome._typing import Array
 from bome.estimators.models import Fitter, Model
 from bome.estimators.rows import Rows, copies, folds, stack, trusted_folds
-from bome.estimators.softmax import Array, probabilities, stacked
+from bome.estimators.softmax import probabilities, stacked
 
 ROUNDS = 6
 """At most."""

@@ -1,7 +1,6 @@
 """HyperCleaner: a classifier for data with wrong labels beside a few trusted rows."""
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,22 +8,21 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from bome._checks import check_count, check_share
+from bome._typing import Array, Matrix, Report
 from bome.core.threads import threads_for
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
-from bome.estimators.features import Encoder, check_known, checked
+from bome.estimators.features import check_known, checked, checked_labels, checked_mask
 from bome.estimators.guard import Candidates, Verdict, judge, learn_candidates, tuned
 from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
-from bome.estimators.rows import Rows, folds, natural_order
-from bome.estimators.softmax import Array, Matrix, probabilities
+from bome.estimators.rows import Rows, folds, marks, natural_order
+from bome.estimators.softmax import probabilities
 from bome.storage.stages import Stages, digest
-
-Tell = Callable[[str, int, int], None]
+from bome.tables.encoder import Encoder
 
 
 class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,8 +83,9 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y_val: Any = None,
         *,
         trusted: Any = None,
-        progress: Tell | None = None,
+        progress: Report | None = None,
         record: Path | None = None,
+        key: str = "",
     ) -> "HyperCleaner":
         """Clean the labels and fit the classifier.
 
@@ -98,35 +97,37 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             trusted: a mask of the rows of X that are trusted, in place of X_val and y_val.
             progress: called with (stage, done, total).
             record: a folder for what is finished; a fit of the same rows and settings goes on from there.
+            key: a digest of all rows and labels, where the caller has one; by default it is computed for `record`.
         """
         self._check_settings()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        features, given = checked(X), _labels(y, features=X)
+        features, given = checked(X), checked_labels(y, features=X)
         validate_data(self, X, skip_check_array=True)
         if X_val is not None or y_val is not None:
             if X_val is None or y_val is None or trusted is not None:
                 raise ProblemError("give either X_val and y_val, or trusted, or none of them")
-            apart, apart_labels = checked(X_val), _labels(y_val, features=X_val)
+            apart, apart_labels = checked(X_val), checked_labels(y_val, features=X_val)
             validate_data(self, X_val, reset=False, skip_check_array=True)
             check_known(given, apart_labels)
             mask = np.zeros(len(given), dtype=bool)
         else:
             apart, apart_labels = None, given[:0]
-            mask = self._set_aside(given, seed) if trusted is None else _mask(trusted, len(given))
+            mask = self._set_aside(given, seed) if trusted is None else checked_mask(trusted, len(given))
         tell = self._teller(progress)
         self.classes_, codes = np.unique(np.concatenate([given, apart_labels]), return_inverse=True)
         codes, apart_codes = codes[: len(given)], codes[len(given) :]
         self._encoder = Encoder().fit(features)
         x = self._encoder.transform(features)
-        trusted_x, trusted_codes = (
-            (x[mask], codes[mask]) if apart is None else (self._encoder.transform(apart), apart_codes)
-        )
-        self._check_classes(codes, trusted_codes)
-        inputs = [x, codes, mask, trusted_x, trusted_codes, seed, self.guard_folds]
-        inputs += [self.model, self.warm_start_weights]
-        stages = Stages() if record is None else Stages(Path(record) / digest(inputs))
+        number, classes = marks(x), len(self.classes_)
+        if apart is None:
+            rows = Rows(x, codes, x[mask], codes[mask], classes, number, number[mask])
+        else:
+            trusted_x = self._encoder.transform(apart)
+            rows = Rows(x, codes, trusted_x, apart_codes, classes, number, marks(trusted_x))
+        self._check_classes(codes, rows.trusted_labels)
+        stages = Stages() if record is None else Stages(Path(record) / self._key(rows, mask, seed, key))
         with threads_for(x.shape[0] * x.shape[1]):
-            self._fit_rows(x, codes, mask, trusted_x, trusted_codes, seed, tell, stages)
+            self._fit_rows(rows, mask, seed, tell, stages)
         return self
 
     def decision_function(self, X: Any) -> Array:  # noqa: N803
@@ -197,7 +198,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"got {type(self.model).__name__}"
             )
 
-    def _teller(self, progress: Tell | None) -> Tell:
+    def _teller(self, progress: Report | None) -> Report:
         def tell(stage: str, done: int, total: int) -> None:
             if progress is not None:
                 progress(stage, done, total)
@@ -239,39 +240,37 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ProblemError("a network needs dense features: pass X.toarray(), or use the default model")
         return NetworkFitter(make, seed)
 
-    def _fit_rows(
-        self,
-        x: Matrix,
-        codes: Array,
-        mask: Array,
-        trusted_x: Matrix,
-        trusted_codes: Array,
-        seed: int,
-        tell: Tell,
-        stages: Stages,
-    ) -> None:
+    def _key(self, rows: Rows, mask: Array, seed: int, key: str) -> str:
+        """What tells this fit from others."""
+        inputs = [key] if key else [rows.x, rows.labels, mask, rows.trusted_x, rows.trusted_labels]
+        return digest([*inputs, seed, self.guard_folds, self.model, self.warm_start_weights])
+
+    def _fit_rows(self, everything: Rows, mask: Array, seed: int, tell: Report, stages: Stages) -> None:
         """Everything after the input is understood: fit, choose, and put results in the order of the input."""
         doubtful = np.flatnonzero(~mask)
         if not len(doubtful):
             raise ProblemError("all rows are trusted: there is nothing to clean")
+        x, codes = everything.x, everything.labels
         order = doubtful[natural_order(x[doubtful], codes[doubtful], seed)]
-        rank = natural_order(trusted_x, trusted_codes, seed)
-        rows = Rows(x[order], codes[order], trusted_x[rank], trusted_codes[rank], len(self.classes_))
+        rank = natural_order(everything.trusted_x, everything.trusted_labels, seed)
+        rows = everything.some(order).with_trusted(rank)
         tell("fitting the trusted rows", 0, 1)
         fitter = tuned(self._fitter(seed, x), rows)
         tell("fitting the trusted rows", 1, 1)
         first = self._first(rows, order, fitter)
         verdict = judge(rows, fitter, first, int(self.guard_folds), seed, tell, stages)
-        found = learn_candidates(rows, fitter, first, seed, lambda done, total: tell("learning weights", done, total))
-        self._model = found.models(verdict.name)[verdict.number]
+        candidates = learn_candidates(
+            rows, fitter, first, seed, lambda done, total: tell("learning weights", done, total)
+        )
+        self._model = candidates.models(verdict.name)[verdict.number]
         self.choice_, self.candidates_ = verdict.name, verdict.table
         self.choice_reason_ = verdict.reason + self._unjudged(verdict)
-        self.certificate_ = found.weighting.result.certificate
-        self.n_iter_ = found.weighting.result.steps
-        history = found.weighting.result.history
+        self.certificate_ = candidates.weighting.result.certificate
+        self.n_iter_ = candidates.weighting.result.steps
+        history = candidates.weighting.result.history
         names = {"step": "step", "f": "validation loss", "g": "inner loss", "q": "q"}
         self.curves_ = {title: history.column(name) for name, title in names.items()}
-        self._keep(found, rows, order, codes, mask)
+        self._keep(candidates, rows, order, codes, mask)
 
     def _unjudged(self, verdict: Verdict) -> str:
         """A sentence on classes of which no row was held out."""
@@ -295,18 +294,18 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ProblemError("warm_start_weights must hold one number in [0, 1] for each row of X")
         return np.asarray(values[order])
 
-    def _keep(self, found: Candidates, rows: Rows, order: Array, codes: Array, mask: Array) -> None:
+    def _keep(self, candidates: Candidates, rows: Rows, order: Array, codes: Array, mask: Array) -> None:
         """Results by row, in the order of the input."""
-        posterior, confusion = found.belief.posterior, found.belief.confusion
+        posterior, confusion = candidates.belief.posterior, candidates.belief.confusion
         if self.choice_ == "trusted only":
-            clean = probabilities(found.alone.logits(rows.x))
+            clean = probabilities(candidates.alone.logits(rows.x))
             posterior, confusion = infer(clean, rows.labels)
         right = posterior[np.arange(len(order)), rows.labels].astype(np.float64)
-        factors = found.weighting.factors
+        factors = candidates.weighting.factors
         self.confusion_ = confusion
         self.noise_rate_ = float(1 - right.mean())
         self.sample_weight_ = np.ones(len(codes))
-        self.sample_weight_[order] = found.weights
+        self.sample_weight_[order] = candidates.weights
         self._given = codes
         self._posterior = np.eye(rows.classes)[codes]
         self._posterior[order] = posterior
@@ -318,30 +317,6 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features = checked(x)
         validate_data(self, x, reset=False, skip_check_array=True)
         return self._model.logits(self._encoder.transform(features))
-
-
-def _labels(y: Any, features: Any) -> Array:
-    if y is None:
-        raise ProblemError("this estimator requires y to be passed, but the target y is None")
-    labels = column_or_1d(np.asarray(y), warn=True)
-    if labels.dtype == object and any(label is None or label != label for label in labels):
-        raise ProblemError("y contains NaN: drop the rows without a label, or label them")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ProblemError("Input y contains NaN or infinity: drop the rows without a label, or label them")
-    check_classification_targets(labels)
-    check_consistent_length(features, labels)
-    texts = labels.dtype == object and all(isinstance(label, str) for label in labels)
-    return np.asarray(labels.astype(str) if texts else labels)
-
-
-def _mask(trusted: Any, n: int) -> Array:
-    mask = np.asarray(trusted)
-    if mask.shape != (n,) or not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
-        raise ProblemError(f"trusted must be a mask with one True or False for each of the {n} rows of X")
-    mask = mask.astype(bool)
-    if not mask.any():
-        raise ProblemError("trusted marks no row: mark some rows whose labels are right")
-    return mask
 
 
 def _copied(module: nn.Module) -> nn.Module:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adam
 
+from bome._typing import Array, Matrix
 from bome.estimators.models import as_tensor, curvature
-from bome.estimators.softmax import Array, Matrix
 from bome.inner import GradientDescent
 from bome.loop import Result, run
 from bome.methods import BOME

@@ -7,10 +7,11 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
+from bome._typing import Array, Matrix, Report
 from bome.estimators.belief import LARGE, Belief, learn_belief
 from bome.estimators.models import Fitter, LinearFitter, Model, square_length
 from bome.estimators.rows import Rows, copies, stack, trusted_folds
-from bome.estimators.softmax import Array, Matrix, calibrated_error, log_loss, probabilities
+from bome.estimators.softmax import calibrated_error, log_loss, probabilities
 from bome.estimators.weighting import Weighting, learn_factors
 from bome.storage.stages import Stages
 
@@ -26,8 +27,6 @@ NAMES = "cleaned", "relabelled", "trusted only", "all rows", "robust"
 """Of the candidates."""
 FEW = 30
 """With fewer held-out rows the choice is little more than chance."""
-
-Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ class Verdict:
 
 
 def judge(
-    rows: Rows, fitter: Fitter, first: Array | None, count: int, seed: int, tell: Tell, stages: Stages
+    rows: Rows, fitter: Fitter, first: Array | None, count: int, seed: int, tell: Report, stages: Stages
 ) -> Verdict:
     """Fit the candidates without one part of the trusted rows after the other, and compare them on that part."""
     large = rows.x.shape[0] * rows.x.shape[1] > LARGE

@@ -11,9 +11,10 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
+from bome._typing import Array, Matrix
 from bome.data.streams import Minibatches
 from bome.errors import ProblemError
-from bome.estimators.softmax import Affine, Array, Matrix, fit_softmax
+from bome.estimators.softmax import Affine, fit_softmax
 from bome.inner import AdamDescent, GradientDescent, InnerMap
 
 BATCH = 128

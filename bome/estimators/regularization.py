@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bome._checks import check_count
+from bome._typing import Array, Matrix
 from bome.errors import ProblemError
 from bome.estimators.features import check_known
 from bome.estimators.gates import Job, learn_gates, penalties
 from bome.estimators.rows import folds, natural_order, one_hot, stack
-from bome.estimators.softmax import Affine, Array, Matrix, fit_softmax, log_loss, probabilities
+from bome.estimators.softmax import Affine, fit_softmax, log_loss, probabilities
 from bome.loop import Result
 
 RIDGES = tuple(float(10**power) for power in np.arange(1, -5.5, -0.5))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from bome.estimators.softmax import Array, Matrix
+from bome._typing import Array, Matrix
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Rows:
         trusted_x: features of the trusted rows.
         trusted_labels: their labels.
         classes: the number of classes.
+        marks: a number for each doubtful row, the same for rows that are equal.
+        trusted_marks: likewise for the trusted rows.
     """
 
     x: Matrix
@@ -27,6 +29,13 @@ class Rows:
     trusted_x: Matrix
     trusted_labels: Array
     classes: int
+    marks: Array
+    trusted_marks: Array
+
+    @classmethod
+    def of(cls, x: Matrix, labels: Array, trusted_x: Matrix, trusted_labels: Array, classes: int) -> "Rows":
+        """Rows that nobody has marked yet."""
+        return cls(x, labels, trusted_x, trusted_labels, classes, marks(x), marks(trusted_x))
 
     @property
     def given(self) -> Array:
@@ -40,11 +49,13 @@ class Rows:
 
     def with_trusted(self, which: Array) -> "Rows":
         """All doubtful rows and some of the trusted ones."""
-        return Rows(self.x, self.labels, self.trusted_x[which], self.trusted_labels[which], self.classes)
+        part = self.trusted_x[which], self.trusted_labels[which]
+        return Rows(self.x, self.labels, *part, self.classes, self.marks, self.trusted_marks[which])
 
     def some(self, which: Array) -> "Rows":
         """Some doubtful rows and all of the trusted ones."""
-        return Rows(self.x[which], self.labels[which], self.trusted_x, self.trusted_labels, self.classes)
+        trusted = self.trusted_x, self.trusted_labels
+        return Rows(self.x[which], self.labels[which], *trusted, self.classes, self.marks[which], self.trusted_marks)
 
 
 def one_hot(labels: Array, classes: int) -> Array:
@@ -89,20 +100,21 @@ def copies(rows: Rows) -> Copies:
 
     A row that was held out tells nothing of a model that was fitted to its copy.
     """
-    marks, doubtful = _marks(rows.trusted_x), _marks(rows.x)
-    if 2 * len(set(doubtful)) < len(doubtful):
-        return Copies(np.arange(len(marks)), np.full(len(doubtful), -1))
-    kinds: dict[int, int] = {}
-    kind = np.array([kinds.setdefault(mark, len(kinds)) for mark in marks])
-    return Copies(kind, np.array([kinds.get(mark, -1) for mark in doubtful]))
+    if 2 * len(np.unique(rows.marks)) < len(rows.marks):
+        return Copies(np.arange(len(rows.trusted_marks)), np.full(len(rows.marks), -1))
+    marks, first, member = np.unique(rows.trusted_marks, True, True)
+    numbers = np.argsort(np.argsort(first))  # in the order in which the trusted rows come
+    place = np.searchsorted(marks, rows.marks).clip(max=len(marks) - 1)
+    return Copies(numbers[member], np.where(marks[place] == rows.marks, numbers[place], -1))
 
 
-def _marks(x: Matrix) -> list[int]:
-    """A number for each row that tells it from others."""
+def marks(x: Matrix) -> Array:
+    """A number for each row, the same for rows that are equal."""
     if sparse.issparse(x):
         ends = zip(x.indptr[:-1], x.indptr[1:], strict=True)
-        return [hash((x.indices[a:b].tobytes(), x.data[a:b].tobytes())) for a, b in ends]
-    return [hash(row.tobytes()) for row in x]
+        rows = ((x.indices[a:b].tobytes(), x.data[a:b].tobytes()) for a, b in ends)
+        return np.fromiter(map(hash, rows), np.int64, x.shape[0])
+    return np.fromiter((hash(row.tobytes()) for row in x), np.int64, len(x))
 
 
 def trusted_folds(labels: Array, count: int, kind: Array | None = None) -> list[tuple[Array, Array]]:

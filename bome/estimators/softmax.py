@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-Array = NDArray[Any]
-Matrix = Any
-"""A dense array or a scipy CSR matrix with one row per sample."""
+from bome._typing import Array, Matrix
 
 MOST = 20.0
 """The largest factor by which logits are made more sure."""

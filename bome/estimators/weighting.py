@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 
+from bome._typing import Array
 from bome.data.streams import Batch, Constant, Data, Minibatches
 from bome.estimators.models import Fitter, Model, as_tensor
 from bome.estimators.rows import Rows
-from bome.estimators.softmax import Array
 from bome.loop import Result, run
 from bome.methods import BOME
 from bome.problem import PerSample, Problem

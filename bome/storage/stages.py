@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from bome._typing import Array
 from bome.errors import StorageError
-from bome.estimators.softmax import Array
 from bome.storage import checkpoint
 
 Arrays = dict[str, Array]

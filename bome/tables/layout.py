@@ -16,12 +16,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
+from bome._typing import Matrix
 from bome.errors import ProblemError
-from bome.estimators.softmax import Matrix
+from bome.tables.encoder import Category
 from bome.tables.images import EXTENSIONS, Shape, pixels, shape_of
-from bome.tables.scan import Table
+from bome.tables.values import Table
 
 MOST_LEVELS = 1000
 """Of a category; rarer ones count as none of them."""
@@ -36,13 +37,8 @@ WORDS_OF_TEXT = 3
 DENSE_WIDTH = 256
 """Up to this many columns of levels are kept as a dense matrix."""
 
-
-@dataclass(frozen=True)
-class Category:
-    """A column of categories: one feature per level; other values have none."""
-
-    name: str
-    levels: tuple[str, ...]
+Counts = Mapping[str, sparse.csr_matrix]
+"""By column of text: how often each row has each word of the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +102,12 @@ class Layout:
         """Whether the features are a sparse matrix."""
         return bool(self.texts) or sum(len(part.levels) for part in self.categories) > DENSE_WIDTH
 
-    def features(self, table: Table) -> Matrix:
+    def features(self, table: Table, counts: Counts | None = None) -> Matrix:
         """The features of a table that has all columns.
+
+        Args:
+            table: has all columns.
+            counts: the words of its columns of text, where `choose` has counted them already.
 
         Raises:
             ProblemError: an image cannot be read, or a cell is no date.
@@ -116,47 +116,47 @@ class Layout:
         if self.numbers:
             blocks.append(self._numbers(table.frame))
         blocks += [_standard_days(table, part) for part in self.dates]
-        blocks += [_levels(table.frame[part.name], part) for part in self.categories]
-        blocks += [_words(table.frame[part.name], part) for part in self.texts]
+        blocks += [part.encode(table.frame[part.name]) for part in self.categories]
+        blocks += [_weighed(part, counts[part.name] if counts else _counted(table, part)) for part in self.texts]
         blocks += [_pixels(table, part) for part in self.images]
         if self.is_sparse:
             return sparse.csr_matrix(sparse.hstack(blocks, format="csr", dtype=np.float32))
         dense = [block.toarray() if sparse.issparse(block) else block for block in blocks]
         return dense[0] if len(dense) == 1 else np.hstack(dense).astype(np.float32, copy=False)
 
-    def strangers(self, table: Table) -> "Iterator[tuple[str, pd.Series[Any]]]":
-        """By column of categories, the cells with values that the training table did not have: they say nothing."""
+    def new_values(self, table: Table) -> "Iterator[tuple[str, pd.Series[Any]]]":
+        """By column of categories, the cells with values that the training table does not have: they say nothing."""
         for part in self.categories:
             column = table.frame[part.name]
             new = column[~column.isin(part.levels)]
             if len(new) and len(part.levels) < MOST_LEVELS:
                 yield part.name, new
 
-    def warn_of_strangers(self, table: Table) -> None:
-        """Tell of such cells."""
-        for name, new in self.strangers(table):
+    def warn_of_new_values(self, table: Table) -> None:
+        """Warn of such cells."""
+        for name, new in self.new_values(table):
             cells = "1 cell" if len(new) == 1 else f"{len(new):,} cells"
-            told = f"{table.path}: column {name!r} has {cells} with values that the training table has not"
-            warnings.warn(f"{told}, such as {str(new.iloc[0])[:40]!r}", UserWarning, stacklevel=3)
+            where = f"{table.path}: column {name!r} has {cells} with values that the training table does not have"
+            warnings.warn(f"{where}, such as {str(new.iloc[0])[:40]!r}", UserWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> "Layout":
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Layout":
         """Undo `to_dict`; raises one of the built-in errors if the value was not made by it."""
         return cls(
-            numbers=_strings(found["numbers"]),
-            centre=tuple(map(float, found["centre"])),
-            scale=tuple(map(float, found["scale"])),
-            dates=tuple(Date(str(d["name"]), float(d["centre"]), float(d["scale"])) for d in found.get("dates", ())),
-            categories=tuple(Category(str(c["name"]), _strings(c["levels"])) for c in found["categories"]),
+            numbers=_strings(saved["numbers"]),
+            centre=tuple(map(float, saved["centre"])),
+            scale=tuple(map(float, saved["scale"])),
+            dates=tuple(Date(str(d["name"]), float(d["centre"]), float(d["scale"])) for d in saved.get("dates", ())),
+            categories=tuple(Category(str(c["name"]), _strings(c["levels"])) for c in saved["categories"]),
             texts=tuple(
-                Text(str(t["name"]), _strings(t["vocabulary"]), tuple(map(float, t["idf"]))) for t in found["texts"]
+                Text(str(t["name"]), _strings(t["vocabulary"]), tuple(map(float, t["idf"]))) for t in saved["texts"]
             ),
             images=tuple(
-                Images(str(i["name"]), Shape(str(i["shape"]["mode"]), int(i["shape"]["side"]))) for i in found["images"]
+                Images(str(i["name"]), Shape(str(i["shape"]["mode"]), int(i["shape"]["side"]))) for i in saved["images"]
             ),
         )
 
@@ -170,7 +170,7 @@ class Layout:
 
 def choose(
     table: Table, *, text: Collection[str] = (), image: Collection[str] = (), without: Collection[str]
-) -> Layout:
+) -> tuple[Layout, Counts]:
     """Decide by a training table what its columns are.
 
     Args:
@@ -178,6 +178,9 @@ def choose(
         text: columns that are text.
         image: columns of paths to images.
         without: columns that are no features, such as the label.
+
+    Returns:
+        The layout, and the words of the table's columns of text, so that nobody has to count them again.
 
     Raises:
         ProblemError: no column is left, or an image cannot be read.
@@ -187,6 +190,7 @@ def choose(
     categories: list[Category] = []
     texts: list[Text] = []
     images: list[Images] = []
+    counts: dict[str, sparse.csr_matrix] = {}
     known_numbers = table.numbers
     for name in (str(name) for name in table.frame.columns if name not in without):
         column = table.frame[name]
@@ -200,18 +204,19 @@ def choose(
         elif name not in text and _is_date(column):
             dates.append(_learn_days(name, column))
         elif name in text or _is_text(column):
-            texts.append(_learn_words(table.path, name, column))
+            part, counts[name] = _learn_words(table.path, name, column)
+            texts.append(part)
         elif _is_name(column):
             hint = f"its values differ from row to row; use its words with --text {quote(name)}"
             if column.head(5000).str.fullmatch(THOUSANDS).mean() > 0.5:
                 hint = "write its numbers without marks between the thousands to use them"
             warnings.warn(f"column {name!r} left out: {hint}", UserWarning, stacklevel=2)
         else:
-            categories.append(_learn_levels(name, column))
+            categories.append(Category.learn(name, column, MOST_LEVELS))
     layout = Layout(tuple(numbers), (), (), tuple(dates), tuple(categories), tuple(texts), tuple(images))
     if not layout.columns:
         raise ProblemError(f"{table.path} has no column to learn from beside the label")
-    return _with_scale(layout, table.frame) if layout.is_sparse and numbers else layout
+    return _with_scale(layout, table.frame) if layout.is_sparse and numbers else layout, counts
 
 
 def _with_scale(layout: Layout, frame: pd.DataFrame) -> Layout:
@@ -255,25 +260,21 @@ def _is_name(column: "pd.Series[Any]") -> bool:
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 
-def _learn_levels(name: str, column: "pd.Series[Any]") -> Category:
-    counts = column.value_counts()
-    frequent = counts.head(MOST_LEVELS).index
-    return Category(name, tuple(sorted(map(str, frequent))))
-
-
 def _learn_days(name: str, column: "pd.Series[Any]") -> Date:
     days = _days(column)
     return Date(name, float(days.mean()), float(days.std()))
 
 
-def _learn_words(path: Path, name: str, column: "pd.Series[Any]") -> Text:
-    rare = 2 if len(column) >= 100 else 1
-    maker = TfidfVectorizer(sublinear_tf=True, max_features=MOST_WORDS, min_df=rare)
+def _learn_words(path: Path, name: str, column: "pd.Series[Any]") -> tuple[Text, sparse.csr_matrix]:
+    """The vocabulary with its weights, and how often each row has each word."""
+    counter = CountVectorizer(max_features=MOST_WORDS, min_df=2 if len(column) >= 100 else 1, dtype=np.float64)
     try:
-        maker.fit(column.astype(object))
+        counts = counter.fit_transform(column.astype(object))
     except ValueError:  # no word at all, or none that occurs often enough
         raise ProblemError(f"{path}: column {name!r} holds no words: leave it out with --drop {quote(name)}") from None
-    return Text(name, tuple(map(str, maker.get_feature_names_out())), tuple(map(float, maker.idf_)))
+    idf = TfidfTransformer().fit(counts).idf_
+    counts.sort_indices()  # as in the counts of any other table
+    return Text(name, tuple(map(str, counter.get_feature_names_out())), tuple(map(float, idf))), counts
 
 
 def _learn_images(table: Table, name: str) -> Images:
@@ -299,17 +300,15 @@ def _standard_days(table: Table, part: Date) -> NDArray[np.float32]:
     return ((days - part.centre) / part.scale).astype(np.float32)[:, None]
 
 
-def _levels(column: "pd.Series[Any]", part: Category) -> sparse.csr_matrix:
-    codes = pd.Index(list(part.levels), dtype=object).get_indexer(column.astype(object))
-    rows = np.flatnonzero(codes >= 0)
-    ones = np.ones(len(rows), dtype=np.float32)
-    return sparse.csr_matrix((ones, (rows, codes[rows])), shape=(len(column), len(part.levels)))
+def _counted(table: Table, part: Text) -> sparse.csr_matrix:
+    return CountVectorizer(vocabulary=list(part.vocabulary)).transform(table.frame[part.name].astype(object))
 
 
-def _words(column: "pd.Series[Any]", part: Text) -> sparse.csr_matrix:
-    maker = TfidfVectorizer(sublinear_tf=True, vocabulary=list(part.vocabulary), dtype=np.float32)
-    maker.idf_ = np.asarray(part.idf, dtype=np.float32)
-    return sparse.csr_matrix(maker.transform(column.astype(object)))
+def _weighed(part: Text, counts: sparse.csr_matrix) -> sparse.csr_matrix:
+    """The counts of words by TF-IDF; the rows have length 1."""
+    weights = TfidfTransformer(sublinear_tf=True)
+    weights.idf_ = np.asarray(part.idf, dtype=np.float32)
+    return sparse.csr_matrix(weights.transform(counts.astype(np.float32)))
 
 
 def _pixels(table: Table, part: Images) -> NDArray[np.float32]:

@@ -1,8 +1,7 @@
-"""Reading tables: CSV with any usual delimiter, or Parquet; every defect is one line that names its place.
+"""Looking over a table before its values are read: CSV with any usual delimiter, or Parquet.
 
-A CSV file is looked at twice. `scan` goes over all lines and checks what can be checked without knowing the columns:
-encoding, delimiter, header, the number of cells in each line. `load` then lets pandas read the values, numbers as
-float32, everything else as text.
+`scan` goes over all lines of a CSV file and checks what can be checked without knowing the columns: encoding,
+delimiter, header, the number of cells in each line. Every defect is one line that names its place.
 """
 
 import csv
@@ -15,11 +14,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from shlex import quote
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from bome.errors import ProblemError, StorageError
@@ -31,12 +28,10 @@ LONGEST_LINE = 1 << 25
 """Characters: 100,000 columns have room, a file without line ends does not fill the memory."""
 MOST_COLUMNS = 100_000
 SAMPLE = 1000
-"""Rows by which the columns of numbers are told from the others."""
+"""Rows that decide which columns hold numbers."""
 NUMBERS_AT_LEAST = 0.95
 """In a column of numbers at least this share of the cells are numbers; the others are mistakes to be named."""
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "None", "<NA>", "#N/A", "-nan", "-NaN")
-LARGEST = 1e30
-"""Larger numbers are mistakes; their squares have no room in 32 bits, nor have sums of many."""
 FIRST_UNNAMED = "Unnamed: 0"
 """The name of a first column without one: pandas and R write their row names so."""
 
@@ -81,30 +76,6 @@ class Scan:
     delimiter: str = ""
     decimal: str = "."
     sample: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table in memory.
-
-    Attributes:
-        path: where it comes from.
-        frame: one column per column read; numbers are float32 and finite, everything else is text.
-        lines: the line of the file at which each row starts, or None.
-    """
-
-    path: Path
-    frame: pd.DataFrame
-    lines: Lines | None
-
-    @property
-    def numbers(self) -> frozenset[str]:
-        """The columns of numbers."""
-        return frozenset(str(name) for name, kind in self.frame.dtypes.items() if kind == np.float32)
-
-    def place(self, row: int) -> str:
-        """A row as its owner finds it in the file."""
-        return f"{self.path}, row {row}" if self.lines is None else f"{self.path}, line {self.lines[row]}"
 
 
 def require(path: Path, names: Sequence[str], wanted: str, option: str = "", taken: Collection[str] = ()) -> None:
@@ -157,37 +128,29 @@ def scan(path: Path) -> Scan:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
 
 
-def load(
-    found: Scan,
-    *,
-    strings: Collection[str] = (),
-    numbers: Collection[str] | None = None,
-    only: Sequence[str],
-    droppable: bool = True,
-) -> Table:
-    """Read the values of a table.
-
-    Args:
-        found: what `scan` told of it.
-        strings: columns that are text, whatever they hold.
-        numbers: the columns of numbers; by default decided by the first rows.
-        only: the columns to read.
-        droppable: whether a column can be left out with --drop.
-
-    Raises:
-        ProblemError: a number is missing, infinite or no number at all; the message names the first.
-    """
-    if found.delimiter:
-        table = _load_csv(found, strings, numbers, only, droppable)
-    else:
-        table = _load_parquet(found, strings, only)
-    if not found.delimiter and numbers is not None and (odd := sorted(set(numbers) - table.numbers)):
-        raise ProblemError(f"{found.path}: column {odd[0]!r} must hold numbers, as in the training table")
-    _check_finite(table, droppable)
-    return table
+def rows(table: Scan) -> Iterator[tuple[int, Sequence[str]]]:
+    """The rows of a CSV file once more: the line each starts at, and its cells as text."""
+    with table.path.open(encoding="utf-8-sig") as file:
+        records = _records(table.path, _Counted(_lines(table.path, file), 0), table.delimiter)
+        filled = (record for record in records if not isinstance(record[1], str) or record[1].strip())
+        next(filled)  # the header
+        for line, cells in filled:
+            yield line, cells if isinstance(cells, list) else cells.rstrip("\n").split(table.delimiter)
 
 
-# --- looking over ----------------------------------------------------------------------------------------------------
+def are_numbers(cells: Sequence[str], decimal: str) -> bool:
+    """Whether a column of such cells is one of numbers."""
+    given = [cell for cell in cells if cell.strip() not in MISSING]
+    good = sum(is_number(cell, decimal) for cell in given)
+    return bool(given) and good >= NUMBERS_AT_LEAST * len(given)
+
+
+def is_number(cell: str, decimal: str) -> bool:
+    """Whether a cell is a number, also an infinite one."""
+    return _NUMBER.fullmatch(cell if decimal == "." else cell.replace(decimal, ".")) is not None
+
+
+# --- CSV ------------------------------------------------------------------------------------------------------------
 
 
 def _opening(path: Path) -> bytes:
@@ -334,7 +297,7 @@ def _decimal(path: Path, names: Sequence[str], delimiter: str, sample: Sequence[
     points = [name for name, cells in columns.items() if any(map(_POINT_NUMBER.fullmatch, cells))]
     if not commas or not points:
         return "," if commas else "."
-    mixed = next((name for name in commas if _are_numbers(columns[name], ",")), None)
+    mixed = next((name for name in commas if are_numbers(columns[name], ",")), None)
     if mixed is not None:
         raise ProblemError(
             f"{path}: column {mixed!r} has numbers with a comma, column {points[0]!r} with a point: write all of them "
@@ -358,98 +321,6 @@ def _undecodable(path: Path) -> ProblemError:
     return ProblemError(f"{path} is not UTF-8: convert it with 'iconv -t UTF-8'")
 
 
-# --- values of CSV ---------------------------------------------------------------------------------------------------
-
-
-def _load_csv(
-    found: Scan, strings: Collection[str], numbers: Collection[str] | None, only: Sequence[str], droppable: bool
-) -> Table:
-    chosen = _number_columns(found) if numbers is None else set(numbers)
-    chosen &= set(only) - set(strings)
-    kinds: Any = {name: np.float32 if name in chosen else str for name in only}
-    try:
-        with np.errstate(over="ignore"):  # numbers too large for 32 bits become infinite, and are refused as such
-            frame = pd.read_csv(
-                found.path,
-                sep=found.delimiter,
-                decimal=found.decimal,
-                header=0,
-                names=list(found.names),
-                usecols=list(only),
-                index_col=False,
-                dtype=kinds,
-                keep_default_na=False,
-                na_values={name: list(MISSING) for name in chosen},
-                encoding="utf-8-sig",
-                engine="c",
-            )
-    except MemoryError:
-        raise
-    except (ValueError, OSError, OverflowError) as error:  # parser errors are ValueErrors
-        raise _not_numbers(found, chosen, droppable) or ProblemError(f"{found.path} cannot be read: {error}") from None
-    if found.lines is None or len(frame) != len(found.lines):
-        raise ProblemError(f"{found.path} cannot be read: its rows are cut in two ways; save it again as plain CSV")
-    return Table(found.path, frame[list(only)], found.lines)
-
-
-def _number_columns(found: Scan) -> set[str]:
-    columns = zip(*found.sample, strict=True)
-    return {name for name, cells in zip(found.names, columns, strict=True) if _are_numbers(cells, found.decimal)}
-
-
-def _are_numbers(cells: Sequence[str], decimal: str) -> bool:
-    given = [cell for cell in cells if cell.strip() not in MISSING]
-    good = sum(_is_number(cell, decimal) for cell in given)
-    return bool(given) and good >= NUMBERS_AT_LEAST * len(given)
-
-
-def _is_number(cell: str, decimal: str) -> bool:
-    return _NUMBER.fullmatch(cell if decimal == "." else cell.replace(decimal, ".")) is not None
-
-
-def _not_numbers(found: Scan, numbers: Collection[str], droppable: bool) -> ProblemError | None:
-    """The first cell that ought to be a number and is none."""
-    places = [(index, name) for index, name in enumerate(found.names) if name in numbers]
-    with found.path.open(encoding="utf-8-sig") as file:
-        counted = _Counted(_lines(found.path, file), 0)
-        records = (
-            r for r in _records(found.path, counted, found.delimiter) if not isinstance(r[1], str) or r[1].strip()
-        )
-        next(records)
-        for line, cells in records:
-            row = cells if isinstance(cells, list) else cells.rstrip("\n").split(found.delimiter)
-            for index, name in places:
-                if row[index].strip() not in MISSING and not _is_number(row[index], found.decimal):
-                    return ProblemError(
-                        f"{found.path}, line {line}, column {name!r}: {_shortened(row[index])} is not a number; "
-                        f"correct it{_or_drop(name, droppable)}"
-                    )
-    return None
-
-
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")
-
-
-def _or_drop(name: str, droppable: bool) -> str:
-    return f", or leave the column out with --drop {quote(name)}" if droppable else ""
-
-
-def _check_finite(table: Table, droppable: bool) -> None:
-    """Refuse the first cell of the columns of numbers that is missing or infinite."""
-    numbers = table.numbers
-    for name in (name for name in table.frame.columns if name in numbers):
-        values = table.frame[name].to_numpy()
-        bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
-        if len(bad):
-            what = "no number" if np.isnan(values[bad[0]]) else "an infinite or too large number"
-            more = f" ({len(bad):,} such cells in this column)" if len(bad) > 1 else ""
-            raise ProblemError(
-                f"{table.place(int(bad[0]))}, column {name!r} has {what}{more}: fill it in, or remove the row"
-                f"{_or_drop(name, droppable)}"
-            )
-
-
 # --- Parquet ---------------------------------------------------------------------------------------------------------
 
 
@@ -468,36 +339,3 @@ def _scan_parquet(path: Path) -> Scan:
         raise ProblemError(f"{path} has no rows")
     _check_distinct(path, names)
     return Scan(path, tuple(names))
-
-
-def _load_parquet(found: Scan, strings: Collection[str], only: Sequence[str]) -> Table:
-    import pyarrow
-
-    try:
-        frame = pd.read_parquet(found.path, columns=list(only))
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise ProblemError(f"{found.path} is a damaged Parquet file: {str(error).splitlines()[0]}") from None
-    columns = {name: _parquet_column(found.path, name, frame[name], name in strings) for name in only}
-    return Table(found.path, pd.DataFrame(columns), None)
-
-
-def _parquet_column(path: Path, name: str, column: "pd.Series[Any]", as_text: bool) -> "pd.Series[Any]":
-    plain = column.reset_index(drop=True)
-    if pd.api.types.is_bool_dtype(plain) or pd.api.types.is_numeric_dtype(plain):
-        if not as_text:
-            with np.errstate(over="ignore"):
-                return plain.astype(np.float32)
-        return plain.map(_as_label).fillna("").astype(str)
-    if plain.dtype == object and any(isinstance(v, (list, dict, np.ndarray, bytes)) for v in plain.head(SAMPLE)):
-        raise ProblemError(f"{path}: column {name!r} holds nested values: leave it out with --drop {quote(name)}")
-    return plain.astype(object).where(plain.notna(), "").astype(str)
-
-
-def _as_label(value: Any) -> str:
-    return "" if pd.isna(value) else canonical(str(value))
-
-
-def canonical(label: str) -> str:
-    """A label without spaces around it; whole numbers in one form, so that 3 and 3.0 are the same class."""
-    text = label.strip()
-    return text[:-2] if re.fullmatch(r"[+-]?[0-9]+\.0", text) else text

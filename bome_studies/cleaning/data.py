@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from torch.nn.functional import avg_pool2d
 
+from bome._typing import Array, Matrix
 from bome.data.digits import digits
 from bome.data.sets import Images, images, newsgroups
 from bome.errors import ProblemError
-from bome.estimators.features import Encoder
 from bome.estimators.rows import Rows, stack
-from bome.estimators.softmax import Array, Matrix
+from bome.tables.encoder import Encoder
 
 Kind = Literal["uniform", "pairs", "per-class", "instance"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -227,7 +227,9 @@ def draw(cell: Cell, seed: int) -> Drawn:
     x, true = found.x[doubtful], found.labels[doubtful]
     given = noisy(x, true, found.classes, cell.kind, cell.rate, random)
     encoder = Encoder().fit(stack(x, found.x[trusted]))
-    rows = Rows(encoder.transform(x), given, encoder.transform(found.x[trusted]), found.labels[trusted], found.classes)
+    rows = Rows.of(
+        encoder.transform(x), given, encoder.transform(found.x[trusted]), found.labels[trusted], found.classes
+    )
     return Drawn(rows, true, encoder.transform(found.test_x), found.test_labels)
 
 

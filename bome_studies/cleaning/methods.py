@@ -16,9 +16,10 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from bome._typing import Array, Matrix
 from bome.estimators import HyperCleaner
 from bome.estimators.rows import Rows, one_hot, stack, trusted_folds
-from bome.estimators.softmax import Affine, Array, Matrix, fit_softmax, log_loss, probabilities
+from bome.estimators.softmax import Affine, fit_softmax, log_loss, probabilities
 
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003)
 """From strong to weak."""

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bome._typing import Array, Matrix
 from bome._version import __version__
 from bome.apps.clean import saved
 from bome.errors import ProblemError, StorageError
 from bome.estimators.cleaner import HyperCleaner
-from bome.estimators.softmax import Array, Matrix
 from bome.reports import cleaner as page
 from bome.reports.cleaner import Shown
 from bome.storage.checkpoint import write_atomic
@@ -34,7 +34,8 @@ from bome.storage.stages import digest
 from bome.tables import scan
 from bome.tables.images import png, thumbnail
 from bome.tables.layout import Layout, choose, image_path
-from bome.tables.scan import Scan, Table
+from bome.tables.scan import Scan
+from bome.tables.values import Table, canonical, load
 
 CLEAN, WEIGHTS, ISSUES, REPORT, SUMMARY, FIT = (
     "clean.json", "weights.csv", "issues.csv", "report.html", "summary.json", "fit",
@@ -105,17 +106,17 @@ def read(request: Request) -> Inputs:
     used = _used_columns(found, request)
     _check_same_columns(found, found_trusted, used)
     strings = {request.label, *request.text, *request.image}
-    train = scan.load(found, strings=strings, only=used)
+    train = load(found, strings=strings, only=used)
     y = _labels(train, request.label)
     _check_classes(request, y)
-    trusted = scan.load(found_trusted, strings=set(used) - train.numbers, numbers=train.numbers, only=used)
+    trusted = load(found_trusted, strings=set(used) - train.numbers, numbers=train.numbers, only=used)
     trusted_y = _labels(trusted, request.label)
     _check_trusted(request, y, trusted_y)
-    layout = choose(train, text=request.text, image=request.image, without={request.label})
+    layout, counts = choose(train, text=request.text, image=request.image, without={request.label})
     _warn_of_copies(request, train.frame, trusted.frame, layout.columns)
     _check_kinds(layout, trusted)
-    layout.warn_of_strangers(trusted)
-    x, trusted_x = layout.features(train), layout.features(trusted)
+    layout.warn_of_new_values(trusted)
+    x, trusted_x = layout.features(train, counts), layout.features(trusted)
     key = digest([__version__, request.seed, layout, x, y, trusted_x, trusted_y])
     return Inputs(train, layout, x, y, trusted_x, trusted_y, key)
 
@@ -147,7 +148,7 @@ def _check_same_columns(train: Scan, trusted: Scan, used: Sequence[str]) -> None
 
 
 def _labels(table: Table, label: str) -> Array:
-    y = np.array([scan.canonical(value) for value in table.frame[label]], dtype=object)
+    y = np.array([canonical(value) for value in table.frame[label]], dtype=object)
     empty = np.flatnonzero(y == "")
     if len(empty):
         raise ProblemError(f"{table.place(int(empty[0]))}, column {label!r} has no label: fill it in or remove the row")
@@ -178,7 +179,7 @@ def _check_trusted(request: Request, y: Array, trusted_y: Array) -> None:
 
 def _check_kinds(layout: Layout, trusted: Table) -> None:
     """Refuse a column of categories that have nothing in common with those of the training table."""
-    for name, new in layout.strangers(trusted):
+    for name, new in layout.new_values(trusted):
         if len(new) == len(trusted.frame):
             raise ProblemError(
                 f"{trusted.path}: no value of column {name!r} ({str(new.iloc[0])[:40]!r}, ...) stands in the training "

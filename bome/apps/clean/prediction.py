@@ -10,6 +10,7 @@ from bome.apps.clean import saved
 from bome.apps.clean.cleaning import write_table
 from bome.errors import ProblemError
 from bome.tables import scan
+from bome.tables.values import canonical, load
 
 
 def predict(folder: Path, data: Path, out: Path) -> dict[str, Any]:
@@ -37,15 +38,15 @@ def predict(folder: Path, data: Path, out: Path) -> dict[str, Any]:
         scan.require(data, found.names, name, "which the model needs")
     numbers = set(model.layout.numbers)
     only = [*model.layout.columns, *([model.label] if model.label in found.names else [])]
-    table = scan.load(found, strings=set(only) - numbers, numbers=numbers, only=only, droppable=False)
-    model.layout.warn_of_strangers(table)
+    table = load(found, strings=set(only) - numbers, numbers=numbers, only=only, droppable=False)
+    model.layout.warn_of_new_values(table)
     probabilities = model.predict_proba(table)
     best = probabilities.argmax(axis=1)
     labels = np.array(model.classes, dtype=object)[best]
     rows = np.arange(len(best))
     write_table(out, pd.DataFrame({"row": rows, "prediction": labels, "confidence": probabilities[rows, best]}))
     known = set(model.classes)
-    given = [scan.canonical(value) for value in table.frame[model.label]] if model.label in only else []
+    given = [canonical(value) for value in table.frame[model.label]] if model.label in only else []
     hits = [a == b for a, b in zip(given, labels, strict=False) if a in known]
     accuracy = float(np.mean(hits)) if hits else None
     return {"rows": len(best), "labelled": len(hits), "accuracy": accuracy, "predictions": str(out)}

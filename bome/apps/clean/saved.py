@@ -10,13 +10,14 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from bome._typing import Array
 from bome.errors import ProblemError, StorageError
 from bome.estimators.cleaner import HyperCleaner
-from bome.estimators.features import Encoder
-from bome.estimators.softmax import Affine, Array, probabilities
+from bome.estimators.softmax import Affine, probabilities
 from bome.storage.checkpoint import write_atomic
+from bome.tables.encoder import Encoder
 from bome.tables.layout import Layout
-from bome.tables.scan import Table
+from bome.tables.values import Table
 
 MODEL = "model.safetensors"
 FORMAT = 1

@@ -289,7 +289,7 @@ def test_predict_judges_by_labels_that_the_model_knows_and_tells_of_new_values(
     assert execute(["predict", "out", "new.csv", "--json"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["labelled"] == 8
-    assert "column 'kind' has 1 cell with values that the training table has not, such as 'purple'" in told.err
+    assert "column 'kind' has 1 cell with values that the training table does not have, such as 'purple'" in told.err
     assert execute(["predict", "out", "new.csv"]) == 0
     assert "(2 without a label that the model knows)" in capsys.readouterr().out
     frame.iloc[3:4].to_csv("new.csv", index=False)  # a single row is still a question with an answer

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bome.estimators.belief import first_opinion
+from bome.estimators.belief import first_opinion, infer
 from bome.estimators.models import LinearFitter
 from bome.estimators.rows import Rows
 from bome.estimators.softmax import probabilities
@@ -17,7 +17,7 @@ def drawn(trusted: int, wrong: str, seed: int = 0) -> tuple[Rows, np.ndarray]:
     true = labels[trusted:]
     random_ones = np.where(random.random(900) < 0.4, random.integers(3, size=900), true)
     given = random_ones if wrong == "some" else (true + 1) % 3
-    return Rows(x[trusted:], given, x[:trusted], labels[:trusted], 3), true
+    return Rows.of(x[trusted:], given, x[:trusted], labels[:trusted], 3), true
 
 
 def right(probability: np.ndarray, true: np.ndarray) -> float:
@@ -48,3 +48,13 @@ def test_one_trusted_row_of_each_class_cannot_be_held_out() -> None:
     rows, _ = drawn(3, "some")
     both, alone = opinions(rows)
     assert both == pytest.approx(alone, abs=1e-6)
+
+
+def test_posteriors_follow_bayes_rule() -> None:
+    """Two classes, sure models: class 0 is given as 0 or 1 alike, class 1 always as 1."""
+    clean = np.repeat(np.eye(2), [1000, 1000], axis=0)
+    labels = np.r_[np.arange(1000) % 2, np.ones(1000, dtype=int)]
+    _, confusion = infer(clean, labels)
+    np.testing.assert_allclose(confusion, np.array([[0.5, 0.5], [0.0, 1.0]]), atol=1e-3)
+    unsure, _ = infer(np.full((4, 2), 0.5), np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(unsure, 0.5)

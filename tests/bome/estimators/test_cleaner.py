@@ -20,10 +20,6 @@ from sklearn.preprocessing import FunctionTransformer
 import bome
 from bome import HyperCleaner
 from bome.errors import ProblemError
-from bome.estimators.belief import infer
-from bome.estimators.models import curvature
-from bome.estimators.rows import Rows, copies, natural_order, trusted_folds
-from bome.estimators.softmax import fit_softmax, probabilities
 from tests.support.noisy import Noisy, digits
 
 
@@ -46,43 +42,6 @@ def blobs() -> tuple[Any, Any, Any]:
     trusted = np.arange(240) % 4 == 0
     given = np.where(~trusted & (random.random(240) < 0.3), (y + 1) % 3, y)
     return x, given, trusted
-
-
-def test_softmax_regression_agrees_with_scikit_learn() -> None:
-    random = np.random.default_rng(0)
-    x, y, w = random.standard_normal((80, 5)), np.arange(80) % 3, random.random(80)
-    ours = fit_softmax(x, np.eye(3)[y], w, 0.05)
-    theirs = LogisticRegression(C=1 / (0.05 * w.sum()), tol=1e-8, max_iter=1000).fit(x, y, w)
-    np.testing.assert_allclose(probabilities(ours.logits(x)), theirs.predict_proba(x), atol=2e-3)
-
-
-def test_the_curvature_bounds_the_hessian_of_the_loss() -> None:
-    x = np.random.default_rng(0).standard_normal((50, 4))
-    weights = torch.zeros(5 * 3)
-
-    def loss(flat: torch.Tensor) -> torch.Tensor:
-        logits = torch.as_tensor(np.c_[x, np.ones(50)], dtype=torch.float32) @ flat.view(5, 3)
-        return torch.nn.functional.cross_entropy(logits, torch.arange(50) % 3)
-
-    hessian: Any = torch.autograd.functional.hessian(loss, weights)  # type: ignore[no-untyped-call]
-    assert float(torch.linalg.eigvalsh(hessian)[-1]) <= curvature(x, 0)
-
-
-def test_posteriors_follow_bayes_rule() -> None:
-    """Two classes, sure models: class 0 is given as 0 or 1 alike, class 1 always as 1."""
-    clean = np.repeat(np.eye(2), [1000, 1000], axis=0)
-    labels = np.r_[np.arange(1000) % 2, np.ones(1000, dtype=int)]
-    _, confusion = infer(clean, labels)
-    np.testing.assert_allclose(confusion, np.array([[0.5, 0.5], [0.0, 1.0]]), atol=1e-3)
-    unsure, _ = infer(np.full((4, 2), 0.5), np.array([0, 0, 1, 1]))
-    np.testing.assert_allclose(unsure, 0.5)
-
-
-def test_no_class_leaves_the_rows_to_fit() -> None:
-    labels = np.array([0, 0, 0, 1, 2, 2])
-    for fit, held in trusted_folds(labels, 3):
-        assert set(labels[fit]) == {0, 1, 2}
-        assert not (fit & held).any()
 
 
 def test_it_beats_trusted_rows_alone_and_all_rows(data: Noisy, fitted: HyperCleaner) -> None:
@@ -151,14 +110,6 @@ def test_a_seed_gives_the_same_result_and_the_order_of_rows_does_not_matter(blob
     order = np.random.default_rng(1).permutation(len(y))
     shuffled = HyperCleaner(guard_folds=2, random_state=3).fit(x[order], y[order], trusted=trusted[order])
     np.testing.assert_allclose(shuffled.sample_weight_, first.sample_weight_[order], atol=1e-4)
-
-
-def test_the_natural_order_depends_on_contents_only() -> None:
-    random = np.random.default_rng(0)
-    x, labels = random.standard_normal((30, 4)), random.integers(0, 3, 30)
-    order = random.permutation(30)
-    straight, mixed = natural_order(x, labels, 0), natural_order(x[order], labels[order], 0)
-    np.testing.assert_array_equal(x[straight], x[order][mixed])
 
 
 def test_trusted_rows_within_x_have_weight_1_and_no_suspicion(blobs: Any) -> None:
@@ -321,27 +272,6 @@ def test_copies_of_held_out_rows_are_left_out_of_the_comparison() -> None:
     for rows, trusted in ((slice(0, 260), slice(200, 260)), (slice(0, 200), twice)):
         cleaner = HyperCleaner(guard_folds=3, random_state=0).fit(x[rows], y[rows], x[trusted], y[trusted])
         assert cleaner.candidates_["accuracy"].between(0.3, 0.7).all()
-
-
-def test_equal_rows_are_no_copies_where_rows_are_few_kinds() -> None:
-    random = np.random.default_rng(0)
-    x = random.integers(0, 2, (300, 3)).astype(float)
-    found = copies(Rows(x[:200], np.zeros(200, int), x[200:], np.zeros(100, int), 2))
-    assert (found.twin == -1).all()
-    assert found.kind.tolist() == list(range(100))
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
-def test_copies_are_found_and_stay_in_one_fold(form: Any) -> None:
-    x = np.random.default_rng(0).standard_normal((9, 3))
-    trusted = x[[0, 7, 0, 8, 7, 6]]
-    found = copies(Rows(form(x), np.zeros(9, int), form(trusted), np.array([0, 0, 0, 1, 0, 1]), 2))
-    assert found.kind.tolist() == [0, 1, 0, 2, 1, 3]
-    assert found.twin.tolist() == [0, -1, -1, -1, -1, -1, 3, 1, 2]
-    for fit, held in trusted_folds(np.array([0, 0, 0, 1, 0, 1]), 2, found.kind):
-        assert (fit != held).all()
-        assert held[0] == held[2]
-        assert held[1] == held[4]
 
 
 def test_a_class_of_which_no_row_was_held_out_is_named() -> None:

@@ -120,7 +120,7 @@ def _rows() -> Rows:
     labels = np.arange(120) % 3
     x = centres[labels] + random.standard_normal((120, 2))
     given = np.where(random.random(90) < 0.33, (labels[:90] + 1) % 3, labels[:90])
-    return Rows(x[:90], given, x[90:], labels[90:], 3)
+    return Rows.of(x[:90], given, x[90:], labels[90:], 3)
 
 
 def _by_torch(rows: Rows, doubtful: Callable[[torch.Tensor], torch.Tensor], ridge: float) -> Array:

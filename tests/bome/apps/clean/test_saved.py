@@ -12,10 +12,10 @@ import safetensors.numpy
 from bome.apps.clean import saved
 from bome.errors import ProblemError, StorageError
 from bome.estimators import HyperCleaner
-from bome.estimators.features import Encoder
 from bome.estimators.softmax import Affine, probabilities
+from bome.tables.encoder import Encoder
 from bome.tables.layout import Layout
-from bome.tables.scan import Table
+from bome.tables.values import Table
 
 
 def small() -> saved.SavedModel:
