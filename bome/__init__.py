@@ -1,26 +1,53 @@
 """Bilevel optimisation made easy: min over (v, θ) of f(v, θ), where θ must minimise g(v, ·)."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from bome import methods, tasks, testing
+from bome import methods
 from bome._version import __version__ as __version__
+from bome.certificate import Certificate
 from bome.core.microbatches import MicroBatches
 from bome.data import Data, Minibatches
+from bome.errors import (
+    BilevelError,
+    NonFiniteError,
+    ProblemError,
+    RankError,
+    RunInterruptedError,
+    StorageError,
+    UnsupportedError,
+    WorkerError,
+)
 from bome.inner import AdamDescent, GradientDescent, TorchOptim
-from bome.loop import Result, run
+from bome.loop import Record, Result, run
 from bome.methods import BOME
 from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle
 from bome.per_sample import Indexed, RankSampler, RowSGD, gather_rows
 from bome.problem import Batches, PerSample, Problem
 from bome.projections import ball, box, nonnegative, simplex
 from bome.stepper import Stepper
-from bome.stopping import MaxSteps
-from bome.testing.hypergradients import hypergradcheck
+from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Progress, Stationary, Stop
+from bome.storage.history import History
 from bome.tuner import Tuner
 
 if TYPE_CHECKING:
+    from bome import tasks, testing
     from bome.estimators import HyperCleaner, LearnedRegularization, LearnedRegularizationRegressor
     from bome.mixture import DataMixture
+    from bome.runs.names import register
+    from bome.testing import hypergradcheck
+
+_LATER = {
+    "DataMixture": "bome.mixture",
+    "HyperCleaner": "bome.estimators",
+    "LearnedRegularization": "bome.estimators",
+    "LearnedRegularizationRegressor": "bome.estimators",
+    "hypergradcheck": "bome.testing",
+    "register": "bome.runs.names",
+    "tasks": "bome.tasks",
+    "testing": "bome.testing",
+}
+"""Names that are imported when they are asked for, and from where; scikit-learn alone takes longer than the rest."""
 
 __all__ = [
     "BOME",
@@ -28,38 +55,54 @@ __all__ = [
     "AutogradOracle",
     "BackwardOracle",
     "Batches",
+    "BilevelError",
+    "Certificate",
     "Data",
     "DataMixture",
+    "FirstOf",
     "FuncOracle",
     "GradientDescent",
+    "History",
     "HyperCleaner",
     "Indexed",
     "LearnedRegularization",
     "LearnedRegularizationRegressor",
+    "MaxEvaluations",
+    "MaxSeconds",
     "MaxSteps",
     "MicroBatches",
     "Minibatches",
+    "NonFiniteError",
     "PerSample",
     "Problem",
+    "ProblemError",
+    "Progress",
+    "RankError",
     "RankSampler",
+    "Record",
     "Result",
     "RowSGD",
+    "RunInterruptedError",
+    "Stationary",
     "Stepper",
+    "Stop",
+    "StorageError",
     "TorchOptim",
     "Tuner",
+    "UnsupportedError",
+    "WorkerError",
     "ball",
     "box",
     "gather_rows",
     "hypergradcheck",
     "methods",
     "nonnegative",
+    "register",
     "run",
     "simplex",
     "tasks",
     "testing",
 ]
-
-_ESTIMATORS = ("HyperCleaner", "LearnedRegularization", "LearnedRegularizationRegressor")
 
 
 def __dir__() -> list[str]:
@@ -67,13 +110,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are asked for, since scikit-learn takes longer to load than all the rest."""
-    if name in _ESTIMATORS:
-        from bome import estimators
-
-        return getattr(estimators, name)
-    if name == "DataMixture":
-        from bome.mixture import DataMixture
-
-        return DataMixture
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(_LATER[name])
+    return module if _LATER[name] == f"{__name__}.{name}" else getattr(module, name)

@@ -1,5 +1,6 @@
 """The errors of `bome`: each names the place and the remedy in one line."""
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,6 +51,14 @@ class StorageError(BilevelError, OSError):
     """A file cannot be read, written or trusted."""
 
     exit_code = 4
+
+
+class RunInterruptedError(BilevelError):
+    """The run was asked to stop; its state is saved. `exit_code` is 128 plus the number of the signal."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"interrupted by {signal.Signals(number).name} after step {step}; the state is saved")
+        self.exit_code = 128 + number
 
 
 class RankError(BilevelError, RuntimeError):

@@ -25,7 +25,7 @@ from bome.core.ranks import Ranks
 from bome.core.roll_call import watched
 from bome.core.trees import Pair
 from bome.data.streams import Data
-from bome.errors import BilevelError, ProblemError, StorageError
+from bome.errors import ProblemError, RunInterruptedError, StorageError
 from bome.inner import GradientDescent
 from bome.methods.base import Info, Method
 from bome.oracles import Oracle, OracleName
@@ -39,14 +39,6 @@ from bome.tuner import Tuner
 
 SAVE_EVERY = 1000
 """Steps between checkpoints where nothing else is asked for."""
-
-
-class RunInterruptedError(BilevelError):
-    """The run was asked to stop; its state is saved. `exit_code` is 128 plus the number of the signal."""
-
-    def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"interrupted by {signal.Signals(number).name} after step {step}; the state is saved")
-        self.exit_code = 128 + number
 
 
 @dataclass(frozen=True)

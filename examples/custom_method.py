@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 
 import bome
-from bome._typing import State
-from bome.core.barrier import Metric
-from bome.core.trees import Pair, axpy, sub
-from bome.inner import InnerMap
-from bome.methods.base import Batches, Info, Method, Step
-from bome.oracles import Oracle
+from bome.methods import Batches, Info, InnerMap, Method, Metric, Oracle, Pair, State, Step, axpy, sub
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bome.cli.console import line, note, number, progress_bar, table
-from bome.errors import NonFiniteError
-from bome.loop import RunInterruptedError
+from bome.errors import NonFiniteError, RunInterruptedError
 from bome.reports import write_report
 from bome.runs import directory
 from bome.runs.plan import Plan

@@ -22,8 +22,8 @@ from bome.continual.replay import REPLAY
 from bome.continual.settings import CTN, Settings, about, parse_settings, split, usual_settings
 from bome.continual.strategy import Strategy
 from bome.continual.streams import STREAMS, Part, Stream
-from bome.errors import NonFiniteError, ProblemError, StorageError
-from bome.loop import RunInterruptedError, signals
+from bome.errors import NonFiniteError, ProblemError, RunInterruptedError, StorageError
+from bome.loop import signals
 from bome.runs.directory import (
     CHECKPOINTS,
     CONFIG,

@@ -10,8 +10,7 @@ from types import FrameType
 from typing import Any, Literal, TypeVar
 
 from bome.core.threads import one_thread
-from bome.errors import ProblemError, WorkerError
-from bome.loop import RunInterruptedError
+from bome.errors import ProblemError, RunInterruptedError, WorkerError
 
 Backend = Literal["loky", "ray", "dask"]
 

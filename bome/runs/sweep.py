@@ -32,8 +32,8 @@ from bome._checks import check_count
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair
-from bome.errors import BilevelError, NonFiniteError, ProblemError, StorageError
-from bome.loop import Record, Result, RunInterruptedError, run
+from bome.errors import BilevelError, NonFiniteError, ProblemError, RunInterruptedError, StorageError
+from bome.loop import Record, Result, run
 from bome.methods import Batched
 from bome.methods.base import Batches, Info, Step
 from bome.methods.batched import batchable

@@ -21,9 +21,9 @@ from torch.optim import SGD
 
 from bome._typing import Loss
 from bome.core.trees import Pair
-from bome.errors import NonFiniteError, WorkerError
+from bome.errors import NonFiniteError, RunInterruptedError, WorkerError
 from bome.inner import GradientDescent
-from bome.loop import RunInterruptedError, run
+from bome.loop import run
 from bome.methods import Batched, Compiled, Method
 from bome.oracles.base import Needs
 from bome.problem import Problem, either

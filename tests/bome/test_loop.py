@@ -20,8 +20,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from bome import PerSample, Problem, Stepper
 from bome.data.streams import Constant, Data, Loader, Minibatches
-from bome.errors import NonFiniteError, ProblemError, RankError, StorageError, WorkerError
-from bome.loop import Record, Result, RunInterruptedError, run
+from bome.errors import NonFiniteError, ProblemError, RankError, RunInterruptedError, StorageError, WorkerError
+from bome.loop import Record, Result, run
 from bome.methods import BOME
 from bome.stopping import MaxSteps, Progress
 from bome.storage import checkpoint as checkpoints

@@ -20,8 +20,7 @@ from bome.continual.run import Spec, _Run, carry_out_part, make_strategy
 from bome.continual.settings import STRATEGIES
 from bome.continual.strategy import Strategy
 from bome.continual.streams import STREAMS
-from bome.errors import ProblemError
-from bome.loop import RunInterruptedError
+from bome.errors import ProblemError, RunInterruptedError
 from bome.storage import checkpoint
 from tests.support.small_streams import BRIGHT, coloured_stream, small_stream
 

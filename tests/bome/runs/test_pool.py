@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from bome.errors import ProblemError, WorkerError
-from bome.loop import RunInterruptedError
+from bome.errors import ProblemError, RunInterruptedError, WorkerError
 from bome.runs import pool
 from bome.runs.pool import ATTEMPTS, each
 

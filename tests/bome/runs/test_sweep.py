@@ -19,8 +19,8 @@ from torch.optim import SGD
 
 from bome.core.trees import Pair
 from bome.data import Constant, Data
-from bome.errors import ProblemError, StorageError
-from bome.loop import RunInterruptedError, run
+from bome.errors import ProblemError, RunInterruptedError, StorageError
+from bome.loop import run
 from bome.methods import Batched, Method
 from bome.problem import Problem
 from bome.projections import box

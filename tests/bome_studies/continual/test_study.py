@@ -11,8 +11,7 @@ import pytest
 from bome.cli.main import execute
 from bome.continual.run import Spec, carry_out_part, ended
 from bome.continual.settings import STRATEGIES
-from bome.errors import ProblemError
-from bome.loop import RunInterruptedError
+from bome.errors import ProblemError, RunInterruptedError
 from bome.runs.directory import write_config
 from bome_studies import page
 from bome_studies.continual import record, study
