@@ -1,15 +1,11 @@
 """The only bilevel loop: draws batches, steps, logs, saves, certifies, stops."""
 
 import random
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,6 +19,7 @@ from bome._typing import Leaves
 from bome.certificate import Certificate, certify
 from bome.core.ranks import Ranks
 from bome.core.roll_call import watched
+from bome.core.signals import signals
 from bome.core.trees import Pair
 from bome.data.streams import Data
 from bome.errors import ProblemError, RunInterruptedError, StorageError
@@ -35,6 +32,7 @@ from bome.stepper import Stepper
 from bome.stopping import MaxSteps, Progress, Stop
 from bome.storage import checkpoint
 from bome.storage.history import History
+from bome.storage.together import save_together
 from bome.tuner import Tuner
 
 SAVE_EVERY = 1000
@@ -253,7 +251,7 @@ class _Session:
             return
         rows = ("v", "outer_opt") if self.stepper.problem.v.table is not None else ()
         own = {key: state.pop(key) for key in ("buffers", "data", "random", *rows)}
-        checkpoint.save_together(folder, self.stepper.k, state, own, ranks)
+        save_together(folder, self.stepper.k, state, own, ranks)
 
     def state(self) -> dict[str, Any]:
         """All of it, for a checkpoint."""
@@ -345,31 +343,6 @@ def _open(record: Record | None, session: _Session) -> History:
     history = History.open(record.folder / "metrics.jsonl")
     history.truncate(session.stepper.k - 1)
     return history
-
-
-@contextmanager
-def signals(wanted: bool = True) -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM for the end of the current step; a second one of a kind has its usual effect at once.
-
-    Of a kind: Ctrl-C reaches all processes of a terminal, and then the main one may send SIGTERM to the others.
-    """
-    asked: list[int] = []
-    if not wanted or threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _plain(state: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from bome.reports.figures import Drawing
 from bome.reports.html import environment, figure
 from bome.reports.tables import number
 from bome.runs.directory import FIGURES, REPORT, plain
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.study import Claim, Findings, Preset, Row, Section, Table
 
 BENCH = "bench-"

@@ -22,11 +22,9 @@ UNTESTED: dict[str, str] = {}
 
 OPEN = {
     "bome/cli",
-    "bome/loop.py",
     "bome/problem.py",
     "bome/runs/sweep.py",
     "bome/stepper.py",
-    "bome/storage/checkpoint.py",
     "bome_studies/theory/instances.py",
     "bome_studies/theory/study.py",
 }

@@ -23,7 +23,7 @@ from bome.runs import sweep as sweeps
 from bome.runs.directory import FINISHED
 from bome.runs.plan import parsed
 from bome.runs.sweep import Choice, Job, Outcome, configuration
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 
 MOST = 100_000
 """Runs in a sweep; more is a mistake in the grid."""

@@ -7,8 +7,7 @@ A run whose process was killed continues from its newest checkpoint and ends bit
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -22,8 +21,8 @@ from bome.continual.replay import REPLAY
 from bome.continual.settings import CTN, Settings, about, parse_settings, split, usual_settings
 from bome.continual.strategy import Strategy
 from bome.continual.streams import STREAMS, Part, Stream
-from bome.errors import NonFiniteError, ProblemError, RunInterruptedError, StorageError
-from bome.loop import signals
+from bome.core.signals import signals
+from bome.errors import NonFiniteError, ProblemError, RunInterruptedError
 from bome.runs.directory import (
     CHECKPOINTS,
     CONFIG,
@@ -40,12 +39,10 @@ from bome.runs.directory import (
 )
 from bome.runs.plan import AUTO
 from bome.storage import checkpoint
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome.storage.history import History
+from bome.storage.lock import LOCK, alone
 from bome.tuner import Tuner
-
-LOCK = "lock"
-"""The file that a process at work holds."""
 
 SAVE_SECONDS = 60.0
 """Time between checkpoints within a task; one is also written after every task."""
@@ -157,7 +154,7 @@ def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -
     if (summary := read_summary(folder)) is not None:
         return summary
     run = _Run(spec, folder, progress)  # before anything is written: its data may be missing
-    with _alone(folder):
+    with alone(folder):
         if (summary := read_summary(folder)) is not None:
             return summary
         write_config(folder, config)
@@ -168,21 +165,6 @@ def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -
         written: dict[str, Any] = plain(summary)  # null for NaN, as whoever reads the file finds it
         write_atomic(folder / SUMMARY, json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     return written
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process is at this run; the lock of one that died is free."""
-    import fcntl  # POSIX only, as `bome.storage.checkpoint` is; the package can be imported elsewhere
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("a")
-    except OSError as error:
-        raise StorageError(f"cannot write {folder}: {error.strerror}") from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def make_strategy(name: str, stream: Stream, settings: Settings, own: Mapping[str, Any] | None = None) -> Strategy:

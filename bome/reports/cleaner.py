@@ -19,7 +19,7 @@ from bome.errors import ProblemError
 from bome.reports.figures import BLUE, COLOURS, DASHES, RED, STYLE, Drawing, as_label, render
 from bome.reports.html import environment, figure
 from bome.reports.tables import CERTIFICATE, number
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 
 WIDE = "curves"
 """The name of the figure that has several panels side by side."""

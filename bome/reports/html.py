@@ -11,7 +11,7 @@ from bome.reports import tables
 from bome.reports.figures import Drawing, draw
 from bome.reports.runs import Group, Run, groups, load
 from bome.runs.directory import FIGURES, REPORT
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 
 
 def write_page(folder: Path) -> Path:

@@ -32,7 +32,7 @@ from bome.runs.names import TASKS
 from bome.runs.perform import check_settings, default_log_every, solve
 from bome.runs.plan import Plan, plan
 from bome.stopping import Progress
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 
 CONFIG, METRICS, SUMMARY, REPORT = "config.json", "metrics.jsonl", "summary.json", "report.html"
 CHECKPOINTS, FIGURES, SPEC = "checkpoints", "figures", "spec.json"

@@ -42,7 +42,7 @@ from bome.runs.directory import DIVERGED, FINISHED, checked_plan, plain
 from bome.runs.perform import solve
 from bome.runs.plan import Plan
 from bome.stopping import FirstOf, MaxSteps, Progress
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome.tasks.task import Stack, Task
 
 Backend = Literal["loky", "ray", "dask"]

@@ -1,7 +1,6 @@
 """The history of a run: one row of named values per record, in memory and, if wanted, in `metrics.jsonl`."""
 
 import contextlib
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -11,13 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from bome.errors import ProblemError, StorageError
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
+from bome.storage.jsonfile import read_rows, row_line
 
 Value = float | int | str | None
 Row = dict[str, Value]
-
-# JSON has no such numbers. These spellings are read as numbers by float() in Python and by Number() in JavaScript.
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class History:
@@ -54,13 +51,8 @@ class History:
             StorageError: the file cannot be read or written, or another line than the last is damaged.
         """
         history = cls()
-        try:
-            content = path.read_bytes() if path.exists() else b""
-        except OSError as error:
-            raise StorageError(f"cannot read {path}: {error.strerror}") from error
-        history.rows = _parse(content, path)
-        history._path = path
-        if not content or content != _render(history.rows):
+        history._path, history.rows = path, read_rows(path)
+        if not path.exists() or path.read_bytes() != _render(history.rows):
             write_atomic(path, _render(history.rows))
         history._reopen(path)
         return history
@@ -75,7 +67,7 @@ class History:
             ProblemError: a value is not a number, text or None.
             StorageError: the file cannot be written.
         """
-        line = _line(row)
+        line = row_line(row)
         if self._path is not None:
             self._write(self._path, line)
         self.rows.append(dict(row))
@@ -154,46 +146,8 @@ def _unwritable(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write {path}: {error.strerror}")
 
 
-def _line(row: Mapping[str, Value]) -> bytes:
-    return json.dumps({key: _encode(key, value) for key, value in row.items()}, allow_nan=False).encode() + b"\n"
-
-
 def _render(rows: list[Row]) -> bytes:
-    return b"".join(map(_line, rows))
-
-
-def _encode(key: str, value: Value) -> Value:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if not (value is None or isinstance(value, (float, int, str))) or value in _NOT_FINITE:
-        raise ProblemError(
-            f"the value {value!r} of {key!r} cannot go into a history; give a number, other text or None"
-        )
-    return value
-
-
-def _parse(content: bytes, path: Path) -> list[Row]:
-    *lines, tail = content.split(b"\n")
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(_parse_line(line))
-        except (ValueError, RecursionError) as error:
-            raise StorageError(f"{path}:{number}: not a row of a history") from error
-    # Without its newline the last line may be cut short; a whole object is whole all the same.
-    with contextlib.suppress(ValueError, RecursionError):
-        rows.append(_parse_line(tail))
-    return rows
-
-
-def _parse_line(line: bytes) -> Row:
-    """Return the row of a line; anything else is a ValueError."""
-    row = json.loads(line.decode())
-    if not isinstance(row, dict) or not all(
-        value is None or isinstance(value, (float, int, str)) for value in row.values()
-    ):
-        raise ValueError("not an object of plain values")
-    return {key: _NOT_FINITE.get(value, value) if isinstance(value, str) else value for key, value in row.items()}
+    return b"".join(map(row_line, rows))
 
 
 def _step(row: Row) -> float:

@@ -13,7 +13,7 @@ import torch
 
 from bome.errors import StorageError
 from bome.runs.sweep import mean_and_error
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.cleaning.data import Cell, Drawn, draw
 from bome_studies.cleaning.methods import BASELINES, BOME, METHODS, Answer
 from bome_studies.study import Report

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from bome.continual.run import Spec, is_same
 from bome.errors import ProblemError, StorageError
 from bome.runs.directory import CONFIG, DIVERGED, FINISHED, SUMMARY, Config, config_from, read_config, read_summary
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.continual.study import place
 from bome_studies.toys.trials import PARTS
 

@@ -18,7 +18,7 @@ import torch
 
 from bome.continual.run import Spec, carry_out_part, ended
 from bome.errors import ProblemError
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.continual.claims import NOTES, claims, notes, rows_of
 from bome_studies.continual.figures import sections
 from bome_studies.continual.protocol import PROTOCOLS, Candidate, Protocol, Values

@@ -31,7 +31,7 @@ from bome.runs.perform import solve
 from bome.runs.plan import plan
 from bome.runs.sweep import Choice, Job, Outcome, carry_out, mean_and_error, ranked
 from bome.stepper import Stepper
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.study import Report
 
 Numbers = dict[str, float]

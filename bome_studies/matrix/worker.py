@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.matrix.cells import CELLS, METHODS, outcome
 from bome_studies.matrix.measures import memory, of_one_process, of_two_ranks
 

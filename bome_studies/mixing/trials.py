@@ -23,7 +23,7 @@ from bome.mixture.gpt import bytes_of
 from bome.problem import Problem
 from bome.runs.sweep import mean_and_error
 from bome.stepper import Stepper
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.ledger import Ledger
 from bome_studies.study import Report
 

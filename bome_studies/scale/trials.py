@@ -25,7 +25,7 @@ from bome.per_sample import RowSGD
 from bome.problem import PerSample, Problem
 from bome.projections import box
 from bome.stepper import Stepper
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.ledger import Ledger
 from bome_studies.study import Report
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome_studies.study import Preset, Report
 from bome_studies.theory.instances import (
     SMOOTHNESS,

@@ -30,7 +30,7 @@ from bome.problem import Problem, either
 from bome.runs.names import METHODS
 from bome.runs.plan import build
 from bome.stopping import MaxSteps
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome.tasks import TASKS, Task
 
 EPS_BSG1 = {"coreset": 1e-50, "minimax": 1e-50, "lls": 1e-8}

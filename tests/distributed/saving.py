@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 from bome.core.ranks import Ranks
-from bome.storage.checkpoint import save_together
+from bome.storage.together import save_together
 
 CALLS = ("mkdir", "open", "write", "fsync", "rename")
 """What changes a folder, or says when it is on disk."""

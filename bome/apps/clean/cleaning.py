@@ -29,7 +29,7 @@ from bome.errors import ProblemError, StorageError
 from bome.estimators.cleaner import HyperCleaner
 from bome.reports import cleaner as page
 from bome.reports.cleaner import Shown
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome.storage.stages import digest
 from bome.tables import scan
 from bome.tables.images import png, thumbnail

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bome.apps.clean import cleaning, prediction
 from bome.apps.clean.cleaning import Request
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 
 TRAIN, TRUSTED, TEST, LABEL = "train.csv", "trusted.csv", "test.csv", "digit"
 ROWS, TRUSTED_ROWS, NOISE = 1200, 100, 0.4

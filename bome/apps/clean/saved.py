@@ -14,7 +14,7 @@ from bome._typing import Array
 from bome.errors import ProblemError, StorageError
 from bome.estimators.cleaner import HyperCleaner
 from bome.estimators.softmax import Affine, probabilities
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 from bome.tables.encoder import Encoder
 from bome.tables.layout import Layout
 from bome.tables.values import Table

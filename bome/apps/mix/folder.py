@@ -28,7 +28,7 @@ from bome.mixture.gpt import GPT, bytes_of
 from bome.mixture.sources import Text
 from bome.runs.directory import FIGURES, REPORT, SUMMARY, free_place, plain
 from bome.stopping import Progress
-from bome.storage.checkpoint import write_atomic
+from bome.storage.atomic import write_atomic
 
 MIX, WEIGHTS, MODEL, FIT = "mix.json", "weights.json", "model.safetensors", "fit"
 BYTES = 256

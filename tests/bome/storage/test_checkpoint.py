@@ -32,8 +32,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bome.errors import ProblemError, StorageError
-from bome.storage import checkpoint
-from bome.storage.checkpoint import CheckpointWarning, load, load_latest, save, write_atomic
+from bome.storage import atomic, checkpoint
+from bome.storage.atomic import write_atomic
+from bome.storage.checkpoint import CheckpointWarning, load, load_latest, save
+from bome.storage.encoding import entry, seal
 
 FILES = ("manifest.json", "state.json", "tensors.safetensors")
 DTYPES = (
@@ -346,7 +348,7 @@ def test_everything_is_on_disk_before_the_rename_and_the_name_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder()
-    monkeypatch.setattr(checkpoint, "os", recorder)
+    monkeypatch.setattr(atomic, "os", recorder)
     save(tmp_path / "run", 5, state_at(5))
     temporary = f"step_00000005.tmp-{os.getpid()}"
     files = [("write", name) for name in FILES] + [("fsync", name) for name in FILES]
@@ -397,9 +399,9 @@ def failures(monkeypatch: pytest.MonkeyPatch, code: int) -> Iterator[int]:
     """Let the first, second, ... change to the disk fail, until all have had their turn."""
     for n in itertools.count(1):
         failing = Failing(n, code)
-        monkeypatch.setattr(checkpoint, "os", failing)
+        monkeypatch.setattr(atomic, "os", failing)
         yield n
-        monkeypatch.setattr(checkpoint, "os", os)
+        monkeypatch.setattr(atomic, "os", os)
         if failing.left > 0:
             assert n > 4, "nothing was counted"
             return
@@ -423,7 +425,7 @@ def test_any_failing_call_leaves_a_good_checkpoint(
     for n in failures(monkeypatch, code):
         folder = tmp_path / str(n)
         with monkeypatch.context() as healthy:
-            healthy.setattr(checkpoint, "os", os)
+            healthy.setattr(atomic, "os", os)
             for old in range(3):
                 save(folder, old, state_at(old))
         with warnings.catch_warnings(record=True) as caught:
@@ -446,14 +448,14 @@ def test_an_old_checkpoint_that_cannot_be_removed_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path, 0, state_at(0))
-    monkeypatch.setattr(checkpoint, "os", Failing(11, errno.EACCES))  # the first change after the save itself
+    monkeypatch.setattr(atomic, "os", Failing(11, errno.EACCES))  # the first change after the save itself
     with pytest.warns(CheckpointWarning, match=r"cannot remove .*step_00000000: Permission denied"):
         save(tmp_path, 1, state_at(1), keep=1)
     assert_good(load_latest(tmp_path), 1)
 
 
 def test_the_message_of_a_full_disk_says_how_much_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "os", Failing(2, errno.ENOSPC))
+    monkeypatch.setattr(atomic, "os", Failing(2, errno.ENOSPC))
     with pytest.raises(StorageError, match=r"No space left on device \(need about 4\.0 MB\)$"):
         save(tmp_path, 0, torch.zeros(1_000_000))
     assert names(tmp_path) == []
@@ -463,7 +465,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint, "_sync_folder", interrupt)
+    monkeypatch.setattr(atomic, "sync_folder", interrupt)
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 0, state_at(0))
     assert names(tmp_path) == []
@@ -569,9 +571,9 @@ def forge(path: Path, files: dict[str, bytes], /, **changes: Any) -> None:
     for name, data in files.items():
         (path / name).write_bytes(data)
     contents = {name: (path / name).read_bytes() for name in ("state.json", "tensors.safetensors")}
-    records = {name: {"size": len(data), "sha256": checkpoint._digest(data)} for name, data in contents.items()}
+    records = {name: entry(data) for name, data in contents.items()}
     body = {"format": checkpoint.FORMAT, "step": 2, "files": records, **changes}
-    (path / "manifest.json").write_bytes(checkpoint._seal(body))
+    (path / "manifest.json").write_bytes(seal(body, indent=1))
 
 
 def header(text: str) -> bytes:
@@ -706,7 +708,7 @@ def test_write_atomic_keeps_the_old_content_when_it_fails(tmp_path: Path, monkey
     for n in itertools.count(1):
         path.write_text("old")
         failing = Failing(n, errno.ENOSPC)
-        monkeypatch.setattr(checkpoint, "os", failing)
+        monkeypatch.setattr(atomic, "os", failing)
         if n == 5:  # all of write, fsync, replace and fsync have failed once
             break
         with pytest.raises(StorageError, match=r"cannot write .*report.html: No space left on device \(need about"):
@@ -946,7 +948,7 @@ def main(task: str, folder: str, *args: str) -> None:
 
 
 def run_main(*args: str | Path, seconds: float = 120) -> Any:
-    environment = {**os.environ, "PYTHONPATH": str(Path(checkpoint.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(checkpoint.__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, __file__, *map(str, args)], capture_output=True, text=True, timeout=seconds, env=environment
     )

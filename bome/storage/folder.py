@@ -1,0 +1,173 @@
+"""The folder of a command that can be continued: what it is the folder of, and whether the work has ended.
+
+config.json   which command made it, with what; written first
+summary.json  the outcome; written last
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from bome._version import __version__
+from bome.errors import ProblemError, StorageError
+from bome.storage import jsonfile
+from bome.storage.atomic import is_stray
+from bome.storage.lock import LOCK
+
+CONFIG, SUMMARY = "config.json", "summary.json"
+
+Kind = Literal["run", "sweep", "clean", "mix", "reproduce", "bench", "continual"]
+State = Literal["new", "same", "finished"]
+
+NOUNS: dict[str, str] = {
+    "run": "run",
+    "sweep": "sweep",
+    "clean": "cleaning",
+    "mix": "mixture",
+    "reproduce": "study",
+    "bench": "benchmark",
+    "continual": "continual run",
+}
+"""What a folder of each kind holds."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What `config.json` says.
+
+    Attributes:
+        kind: which verb made the folder.
+        spec: what decides the result; work may only be continued with the same.
+        command: the complete command, as it can be typed in a shell.
+        place: the working directory that the command was given in.
+        version: of this library.
+    """
+
+    kind: Kind
+    spec: dict[str, Any]
+    command: str
+    place: str
+    version: str
+
+
+class Folder:
+    """A folder of one command.
+
+    Args:
+        path: where it is; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def claim(self, kind: Kind, spec: Mapping[str, Any], command: str) -> State:
+        """Make the folder that of a command, unless it is that of another one.
+
+        Args:
+            kind: which verb asks.
+            spec: what decides the result, as JSON has it.
+            command: complete, with `--out`, as it can be typed in a shell.
+
+        Returns:
+            "new" if nothing was there, "same" if there is unfinished work of the same specification, which stays,
+            "finished" if its summary is there; then nothing is written.
+
+        Raises:
+            ProblemError: the folder holds something else.
+            StorageError: its files are damaged, or it cannot be written.
+        """
+        state = self._state(kind, spec)
+        if state != "finished":
+            config = Config(kind, dict(spec), command, os.getcwd(), __version__)
+            jsonfile.write(self.path / CONFIG, asdict(config))
+        return state
+
+    def is_free(self) -> bool:
+        """Whether nothing is there but strays of dead processes and locks."""
+        if not self.path.exists():
+            return True
+        if not self.path.is_dir():
+            return False
+        try:
+            return all(name == LOCK or is_stray(name) for name in os.listdir(self.path))
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error.strerror}") from error
+
+    def holds(self, kind: Kind, spec: Mapping[str, Any]) -> bool:
+        """Whether this is the folder of such a command."""
+        if not (self.path / CONFIG).exists():
+            return False
+        config = self.config()
+        return config.kind == kind and _text(config.spec) == _text(spec)
+
+    def config(self) -> Config:
+        """What `config.json` says.
+
+        Raises:
+            ProblemError: there is none.
+            StorageError: it is damaged.
+        """
+        path = self.path / CONFIG
+        if not path.exists():
+            raise ProblemError(f"{self.path} is not a folder of bome: it has no {CONFIG}")
+        values = jsonfile.read_object(path)
+        kinds = {"kind": str, "spec": dict, "command": str, "place": str, "version": str}
+        if set(values) != set(kinds) or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
+            raise StorageError(f"{path} is damaged: it does not say which command of bome made this folder")
+        if values["kind"] not in get_args(Kind):
+            raise StorageError(f"{path} is damaged: {values['kind']!r} is not a command of bome that makes folders")
+        return Config(**values)
+
+    def summary(self) -> dict[str, Any] | None:
+        """What `summary.json` says; None if the work has not ended.
+
+        Raises:
+            StorageError: it is damaged.
+        """
+        path = self.path / SUMMARY
+        return jsonfile.read_object(path) if path.exists() else None
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Write `summary.json`, after everything else."""
+        jsonfile.write(self.path / SUMMARY, dict(summary))
+
+    def _state(self, kind: Kind, spec: Mapping[str, Any]) -> State:
+        other = "choose another --out"
+        if self.path.exists() and not self.path.is_dir():
+            raise ProblemError(f"{self.path} is a file: {other}")
+        if self.is_free():
+            return "new"
+        if not (self.path / CONFIG).exists():
+            raise ProblemError(f"{self.path} is not empty and holds nothing of bome's: {other}")
+        config, noun = self.config(), NOUNS[kind]
+        if config.kind != kind:
+            raise ProblemError(f"{self.path} holds a {NOUNS[config.kind]}, not a {noun}: {other}")
+        if _text(config.spec) != _text(spec):
+            raise ProblemError(f"{self.path} holds another {noun}, with other inputs or settings: {other}")
+        return "same" if self.summary() is None else "finished"
+
+
+def free_place(name: str, kind: Kind | None = None, spec: Mapping[str, Any] | None = None) -> Path:
+    """A place under `runs/` of about this name that is free, or holds the command of this kind and specification."""
+    base = Path("runs") / "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in name)[:200]
+    place, number = base, 2
+    while not (Folder(place).is_free() or _holds(place, kind, spec)):
+        place = base.with_name(f"{base.name}-{number}")
+        number += 1
+    return place
+
+
+def _holds(place: Path, kind: Kind | None, spec: Mapping[str, Any] | None) -> bool:
+    """Whether a place holds what is wanted; a damaged one does not."""
+    try:
+        return kind is not None and spec is not None and Folder(place).holds(kind, spec)
+    except StorageError:
+        return False
+
+
+def _text(spec: Mapping[str, Any]) -> str:
+    """A specification as it is compared: the order of keys does not count."""
+    return json.dumps(jsonfile.plain(dict(spec)), sort_keys=True)
