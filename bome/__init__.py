@@ -22,8 +22,8 @@ from bome.inner import AdamDescent, GradientDescent, TorchOptim
 from bome.loop import Record, Result, run
 from bome.methods import BOME
 from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle
-from bome.per_sample import Indexed, RankSampler, RowSGD, gather_rows
-from bome.problem import Batches, PerSample, Problem
+from bome.per_sample import Indexed, PerSample, RankSampler, RowSGD, gather_rows
+from bome.problem import Batches, Problem
 from bome.projections import ball, box, nonnegative, simplex
 from bome.stepper import Stepper
 from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Progress, Stationary, Stop

@@ -13,6 +13,7 @@ from bome.core.microbatches import MicroBatches
 from bome.core.ranks import local
 from bome.core.trees import Pair
 from bome.errors import ProblemError
+from bome.per_sample import PerSample
 
 T = TypeVar("T")
 Role = Literal["v", "theta"]
@@ -26,61 +27,6 @@ class Batches:
 
     outer: tuple[Any, ...] = (None,)
     inner: tuple[Any, ...] = (None,)
-
-
-class PerSample:
-    """An outer variable with one row per training sample; a step touches only the rows of its batch.
-
-    The losses receive the rows of the inner batch, in the order of that batch, in place of the whole table.
-
-    Attributes:
-        values: the table, of shape (n, *shape); give it to the outer optimiser.
-        index: tells the sample indices of a batch; by default `batch.rows` of this library's streams, else the last
-            element of the batch.
-    """
-
-    def __init__(
-        self,
-        n: int,
-        init: float = 0.0,
-        *,
-        shape: tuple[int, ...] = (),
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-        index: Callable[[Any], Tensor] | None = None,
-    ) -> None:
-        if not isinstance(n, int) or n < 1:
-            raise ProblemError(f"PerSample needs a whole number of samples, at least one, got n={n!r}")
-        if index is not None and not callable(index):
-            raise ProblemError(f"index of PerSample must be a function batch -> indices, got {type(index).__name__}")
-        self.values = torch.full((n, *shape), init, dtype=dtype, device=device)
-        self.index = index if index is not None else _rows_of
-
-    def __len__(self) -> int:
-        return self.values.shape[0]
-
-    def rows(self, batch: Any) -> Tensor:
-        """The sample indices of a batch, checked."""
-        rows = self.index(batch)
-        if not isinstance(rows, Tensor) or rows.dtype not in _INDEX_TYPES or rows.dim() != 1 or not len(rows):
-            raise ProblemError(
-                "PerSample needs the sample indices of each inner batch: give batches whose last element is a 1-d "
-                "integer tensor, or PerSample(n, index=lambda batch: ...)"
-            )
-        low, high = (int(x) for x in rows.aminmax())
-        if low < 0 or high >= len(self):
-            raise ProblemError(
-                f"a batch has sample indices from {low} to {high}, but PerSample({len(self)}) has rows 0 to "
-                f"{len(self) - 1}"
-            )
-        return rows.long()
-
-
-_INDEX_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-
-
-def _rows_of(batch: Any) -> Any:
-    return batch.rows if hasattr(batch, "rows") else batch[-1] if isinstance(batch, (tuple, list)) and batch else None
 
 
 class Located(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import LBFGS, SGD, Adagrad, Optimizer, SparseAdam
+from torch.optim import Optimizer
 
 from bome._typing import Leaves, Projection, State
 from bome.core.barrier import Metric
@@ -21,6 +21,7 @@ from bome.oracles.autograd import connections, second_order_failure
 from bome.oracles.base import Needs, check, generators, replay, snapshot
 from bome.per_sample import RowSGD
 from bome.problem import Batches, Problem, Variable
+from bome.stepper_checks import check_rowwise, default_optimiser, first_not_finite, groups_of, is_finite, surely_finite
 
 
 class Stepper:
@@ -66,11 +67,11 @@ class Stepper:
             self.oracle.check_inner(method.inner_map)
         check_accepted(method, problem)
         self.outer_opt = outer_opt
-        self.inner_opt = inner_opt if inner_opt is not None else _default_optimiser(problem.theta, method)
-        self._groups_v = _groups(problem.v, self.outer_opt, "outer_opt")
-        self._groups_theta = _groups(problem.theta, self.inner_opt, "inner_opt")
+        self.inner_opt = inner_opt if inner_opt is not None else default_optimiser(problem.theta, method)
+        self._groups_v = groups_of(problem.v, self.outer_opt, "outer_opt")
+        self._groups_theta = groups_of(problem.theta, self.inner_opt, "inner_opt")
         if problem.v.table is not None:
-            _check_rowwise(self.outer_opt)
+            check_rowwise(self.outer_opt)
         self.state: State = method.init(self.oracle, problem.point)
         self.k = 0
         self.v_scale = 1.0
@@ -203,14 +204,14 @@ class Stepper:
         random = generators()
         self.oracle.begin()
         step = self.method.step(self.oracle, point, self.state, batches, self.metric)
-        if _surely_finite(step) or self.oracle.everywhere(_finite(step)):
+        if surely_finite(step) or self.oracle.everywhere(is_finite(step)):
             return step
         replay(random)  # the same dropout masks again
         raise self._located(point, batches, step)
 
     def _located(self, point: Pair, batches: Batches, failed: Step) -> NonFiniteError:
         """Repeat the failed step with every evaluation watched, to say where it failed."""
-        started = _not_finite(self.problem.v, point.v) or _not_finite(self.problem.theta, point.theta)
+        started = first_not_finite(self.problem.v, point.v) or first_not_finite(self.problem.theta, point.theta)
         if started is not None:
             return NonFiniteError(self.k, f"{started} before the step", "the last update overflowed: lower its lr")
         counts = self.oracle.counts.copy()
@@ -231,7 +232,7 @@ class Stepper:
             if value is not None and not torch.isfinite(value):
                 return label
         direction = step.direction
-        name = _not_finite(self.problem.v, direction.v) or _not_finite(self.problem.theta, direction.theta)
+        name = first_not_finite(self.problem.v, direction.v) or first_not_finite(self.problem.theta, direction.theta)
         return f"the direction of {self.method.name}" + (f" in {name}" if name is not None else "")
 
     def _limited(self, step: Step, point: Pair) -> Leaves:
@@ -304,47 +305,6 @@ class Stepper:
                 )
 
 
-def _default_optimiser(theta: Variable, method: Method) -> Optimizer:
-    lr = getattr(method.inner_map, "lr", None)
-    if lr is None:
-        raise ProblemError(f"{method.name} has no step size for theta: pass inner_opt=torch.optim.SGD(theta, lr=...)")
-    return SGD(theta.leaves, lr=lr)
-
-
-def _groups(variable: Variable, optimiser: Optimizer, argument: str) -> list[int]:
-    """The number of the parameter group of each leaf; every leaf must be in the optimiser, and nothing else.
-
-    Numbers, since `load_state_dict` makes new groups.
-    """
-    if not hasattr(optimiser, "param_groups"):
-        raise ProblemError(f"{argument} must be an optimiser such as torch.optim.SGD, got {type(optimiser).__name__}")
-    if isinstance(optimiser, LBFGS):
-        raise ProblemError(f"{argument} cannot be LBFGS, which evaluates the loss itself: use SGD or Adam")
-    owners = {id(p): number for number, group in enumerate(optimiser.param_groups) for p in group["params"]}
-    for name, leaf in zip(variable.names, variable.leaves, strict=True):
-        if id(leaf) not in owners:
-            raise ProblemError(f"{name} is not among the parameters of {argument}: construct it over {variable.role}")
-    known = {id(leaf) for leaf in variable.leaves}
-    strangers = [p for group in optimiser.param_groups for p in group["params"] if id(p) not in known]
-    if any(p.requires_grad for p in strangers):
-        shapes = [tuple(p.shape) for p in strangers]
-        raise ProblemError(f"{argument} holds tensors of shapes {shapes} that are not in {variable.role}")
-    return [owners[id(leaf)] for leaf in variable.leaves]
-
-
-def _surely_finite(step: Step) -> bool:
-    """Whether the direction must be finite, by numbers that all ranks know: no entry is longer than the whole.
-
-    One look at the device.
-    """
-    if step.size is None or step.new_theta is not None:
-        return False
-    values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
-    *numbers, size = torch.stack([x.double() for x in (*values, step.size)]).tolist()
-    limit = min(torch.finfo(x.dtype).max for x in step.direction.v + step.direction.theta) / 2
-    return all(map(math.isfinite, (*numbers, size))) and math.sqrt(max(size, 0.0)) < limit
-
-
 def _sharded_state(optimiser: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     """The saved state of an optimiser, with whole tensors laid out as the parameters are that they belong to."""
     live = [p for group in optimiser.param_groups for p in group["params"]]
@@ -359,37 +319,6 @@ def _sharded_state(optimiser: Optimizer, state: dict[str, Any]) -> dict[str, Any
         for number, p in zip(numbers, live, strict=True)
     }
     return {**state, "state": {number: each for number, each in laid.items() if each}}
-
-
-def _finite(step: Step) -> bool:
-    """Whether the direction, the losses and λ are finite on this rank: one look at the device.
-
-    A sum is not finite if a term is not; a sum of finite terms that overflows is told apart by looking at each entry.
-    """
-    leaves = tuple(map(local, step.direction.v + step.direction.theta + (step.new_theta or ())))
-    values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
-    total = torch.zeros((), dtype=torch.float64, device=step.info.f.device)
-    for x in (*leaves, *values):
-        total = total + x.sum()
-    return math.isfinite(float(total)) or all(bool(torch.isfinite(x).all()) for x in (*leaves, *values))
-
-
-def _not_finite(variable: Variable, leaves: Leaves) -> str | None:
-    """The name of the first tensor with NaN or infinity."""
-    named = zip(variable.names, leaves, strict=False)
-    return next((name for name, leaf in named if not torch.isfinite(local(leaf)).all()), None)
-
-
-def _check_rowwise(optimiser: Optimizer) -> None:
-    """Refuse optimisers of torch that fail on sparse gradients, or that move rows other than those of the batch."""
-    known = isinstance(optimiser, (SGD, Adagrad, SparseAdam))
-    options = {key for group in optimiser.param_groups for key in ("momentum", "weight_decay") if group.get(key)}
-    if (known and options) or (not known and type(optimiser).__module__.startswith("torch.optim")):
-        what = " with " + " and ".join(sorted(options)) if known else ""
-        raise ProblemError(
-            f"{type(optimiser).__name__}{what} moves all rows of a PerSample, not only those of the batch: use SGD or "
-            "Adagrad without momentum and weight decay, bome.RowSGD with momentum, or SparseAdam"
-        )
 
 
 def _sparse(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:

@@ -21,7 +21,8 @@ from bome.estimators.models import Fitter, Model, as_tensor
 from bome.estimators.rows import Rows
 from bome.loop import Result, run
 from bome.methods import BOME
-from bome.problem import PerSample, Problem
+from bome.per_sample import PerSample
+from bome.problem import Problem
 from bome.projections import box
 from bome.stopping import Progress
 

@@ -22,8 +22,8 @@ from bome.inner import GradientDescent
 from bome.methods import BOME
 from bome.methods.base import Batches, Step
 from bome.oracles.base import Oracle
-from bome.per_sample import gather_rows
-from bome.problem import PerSample, Problem
+from bome.per_sample import PerSample, gather_rows
+from bome.problem import Problem
 from bome.stepper import Stepper
 from bome_studies.matrix import models as models
 from bome_studies.matrix.cells import METHODS, bitwise_equal, reference, sharded, steps

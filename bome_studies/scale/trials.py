@@ -21,8 +21,8 @@ from torch.optim import SGD
 from bome.errors import StorageError
 from bome.inner import GradientDescent
 from bome.methods import BOME
-from bome.per_sample import RowSGD
-from bome.problem import PerSample, Problem
+from bome.per_sample import PerSample, RowSGD
+from bome.problem import Problem
 from bome.projections import box
 from bome.stepper import Stepper
 from bome.storage.atomic import write_atomic

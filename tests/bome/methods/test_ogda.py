@@ -12,7 +12,7 @@ from bome.errors import ProblemError, UnsupportedError
 from bome.methods.base import Method
 from bome.methods.gda import GDA, negative
 from bome.methods.ogda import OGDA
-from bome.problem import PerSample
+from bome.per_sample import PerSample
 from bome.tasks import coreset, lls, minimax, quadratic
 
 XI = 0.05

@@ -1,0 +1,85 @@
+"""What a `Stepper` refuses, and where NaN or infinity appeared."""
+
+import math
+
+import torch
+from torch.optim import LBFGS, SGD, Adagrad, Optimizer, SparseAdam
+
+from bome._typing import Leaves
+from bome.core.ranks import local
+from bome.errors import ProblemError
+from bome.methods.base import Method, Step
+from bome.problem import Variable
+
+
+def default_optimiser(theta: Variable, method: Method) -> Optimizer:
+    """Plain SGD on θ with the step size of the inner map."""
+    lr = getattr(method.inner_map, "lr", None)
+    if lr is None:
+        raise ProblemError(f"{method.name} has no step size for theta: pass inner_opt=torch.optim.SGD(theta, lr=...)")
+    return SGD(theta.leaves, lr=lr)
+
+
+def groups_of(variable: Variable, optimiser: Optimizer, argument: str) -> list[int]:
+    """The number of the parameter group of each leaf; every leaf must be in the optimiser, and nothing else.
+
+    Numbers, since `load_state_dict` makes new groups.
+    """
+    if not hasattr(optimiser, "param_groups"):
+        raise ProblemError(f"{argument} must be an optimiser such as torch.optim.SGD, got {type(optimiser).__name__}")
+    if isinstance(optimiser, LBFGS):
+        raise ProblemError(f"{argument} cannot be LBFGS, which evaluates the loss itself: use SGD or Adam")
+    owners = {id(p): number for number, group in enumerate(optimiser.param_groups) for p in group["params"]}
+    for name, leaf in zip(variable.names, variable.leaves, strict=True):
+        if id(leaf) not in owners:
+            raise ProblemError(f"{name} is not among the parameters of {argument}: construct it over {variable.role}")
+    known = {id(leaf) for leaf in variable.leaves}
+    strangers = [p for group in optimiser.param_groups for p in group["params"] if id(p) not in known]
+    if any(p.requires_grad for p in strangers):
+        shapes = [tuple(p.shape) for p in strangers]
+        raise ProblemError(f"{argument} holds tensors of shapes {shapes} that are not in {variable.role}")
+    return [owners[id(leaf)] for leaf in variable.leaves]
+
+
+def check_rowwise(optimiser: Optimizer) -> None:
+    """Refuse optimisers of torch that fail on sparse gradients, or that move rows other than those of the batch."""
+    known = isinstance(optimiser, (SGD, Adagrad, SparseAdam))
+    options = {key for group in optimiser.param_groups for key in ("momentum", "weight_decay") if group.get(key)}
+    if (known and options) or (not known and type(optimiser).__module__.startswith("torch.optim")):
+        what = " with " + " and ".join(sorted(options)) if known else ""
+        raise ProblemError(
+            f"{type(optimiser).__name__}{what} moves all rows of a PerSample, not only those of the batch: use SGD or "
+            "Adagrad without momentum and weight decay, bome.RowSGD with momentum, or SparseAdam"
+        )
+
+
+def surely_finite(step: Step) -> bool:
+    """Whether the direction must be finite, by numbers that all ranks know: no entry is longer than the whole.
+
+    One look at the device.
+    """
+    if step.size is None or step.new_theta is not None:
+        return False
+    values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
+    *numbers, size = torch.stack([x.double() for x in (*values, step.size)]).tolist()
+    limit = min(torch.finfo(x.dtype).max for x in step.direction.v + step.direction.theta) / 2
+    return all(map(math.isfinite, (*numbers, size))) and math.sqrt(max(size, 0.0)) < limit
+
+
+def is_finite(step: Step) -> bool:
+    """Whether the direction, the losses and λ are finite on this rank: one look at the device.
+
+    A sum is not finite if a term is not; a sum of finite terms that overflows is told apart by looking at each entry.
+    """
+    leaves = tuple(map(local, step.direction.v + step.direction.theta + (step.new_theta or ())))
+    values = [x for x in (step.info.f, step.info.g, step.info.q, step.info.lam) if x is not None]
+    total = torch.zeros((), dtype=torch.float64, device=step.info.f.device)
+    for x in (*leaves, *values):
+        total = total + x.sum()
+    return math.isfinite(float(total)) or all(bool(torch.isfinite(x).all()) for x in (*leaves, *values))
+
+
+def first_not_finite(variable: Variable, leaves: Leaves) -> str | None:
+    """The name of the first tensor with NaN or infinity."""
+    named = zip(variable.names, leaves, strict=False)
+    return next((name for name, leaf in named if not torch.isfinite(local(leaf)).all()), None)
