@@ -7,12 +7,14 @@ from torch import Tensor
 
 from bome._checks import choose
 from bome._typing import Leaves
+from bome.core.trees import Pair
 from bome.problem import Problem
 from bome.tasks.task import Optimum, Settings, Task, norm
 
 _X4 = {"code": (-3.0, -2.0), "paper": (-3.0, 2.0)}
 _FACTOR = {"code": 0.1, "paper": 1.0}
 _OPTIMUM = {"code": (1.8, 0.4), "paper": (3.0, 1.0)}
+_WEIGHTS = {"code": (0.0, 0.8, 0.0, 0.2), "paper": (0.0, 1.0, 0.0, 0.0)}
 _STARTS = {
     "code": {"a": (0.0, 3.0), "b": (-3.0, 1.0), "c": (3.5, -1.0)},
     "paper": {"a": (0.0, 3.0), "b": (-3.0, 1.0), "c": (3.5, 1.0)},
@@ -66,6 +68,7 @@ def coreset(variant: str = "code", start: str = "a", seed: int = 0, dtype: torch
             f={"code": 0.72, "paper": 9.0}[variant],
             distance=lambda point: norm(point.theta[0] - best),
             text=f"θ = ({best[0]:g}, {best[1]:g}), v at infinity",
+            point=Pair((torch.tensor(_WEIGHTS[variant], dtype=dtype).log().clamp(-40),), (best,)),  # to rounding
         ),
         solve_inner=solve_inner,
         published={

@@ -38,6 +38,7 @@ def lls(variant: str = "code", start: str = "a", seed: int = 0, dtype: torch.dty
     outer, inner, settings = choose("variant of lls", variant, _VARIANTS)
     value = choose("start of lls", start, {"a": 0.0})
     bounded = variant == "code"
+    one = Pair((torch.ones((), dtype=dtype),), (torch.ones(2, dtype=dtype),))
 
     def solve_inner(v: Leaves, theta: Leaves) -> Leaves:
         first = v[0].clamp(-BOUND, BOUND) if bounded else v[0]
@@ -55,9 +56,9 @@ def lls(variant: str = "code", start: str = "a", seed: int = 0, dtype: torch.dty
             project_theta=box(-BOUND, BOUND) if bounded else None,
         ),
         settings=settings,
-        optimum=Optimum(0.0, _distance_to_line, "any v, θ = (v, 1)")
+        optimum=Optimum(0.0, _distance_to_line, "any v, θ = (v, 1)", one)
         if variant == "paper"
-        else Optimum(0.0, _distance_to_point, "v = 1, θ = (1, 1)"),
+        else Optimum(0.0, _distance_to_point, "v = 1, θ = (1, 1)", one),
         solve_inner=solve_inner,
         published={
             "bome": {"eps": 1e-8},

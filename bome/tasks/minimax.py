@@ -7,6 +7,7 @@ from torch import Tensor
 
 from bome._checks import choose
 from bome._typing import Leaves
+from bome.core.trees import Pair
 from bome.problem import Problem
 from bome.projections import box
 from bome.tasks.task import Optimum, Settings, Task, norm
@@ -55,7 +56,12 @@ def minimax(variant: str = "code", start: str = "a", seed: int = 0, dtype: torch
             project_theta=project,
         ),
         settings=Settings(steps=200, inner_steps=10, inner_lr=0.05, outer_lr=0.05, theta_lr=0.05, eta=0.5),
-        optimum=Optimum(f=0.0, distance=lambda point: norm(point.v[0]), text="v = 0 with any θ; saddle point (0, 0)"),
+        optimum=Optimum(
+            f=0.0,
+            distance=lambda point: norm(point.v[0]),
+            text="v = 0 with any θ; saddle point (0, 0)",
+            point=Pair((torch.zeros((), dtype=dtype),), (torch.zeros((), dtype=dtype),)),
+        ),
         solve_inner=solve_inner if bounded else None,
         published={
             "bome": {"eps": 1e-8},

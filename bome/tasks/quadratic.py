@@ -8,6 +8,7 @@ from torch import Tensor
 
 from bome._checks import choose
 from bome._typing import Leaves
+from bome.core.trees import Pair
 from bome.problem import Problem
 from bome.tasks.task import Optimum, Settings, Task, norm
 
@@ -121,6 +122,7 @@ def quadratic(variant: str = "code", start: str = "a", seed: int = 0, dtype: tor
             f=float(instance.outer(best_v, best_theta)),
             distance=lambda point: norm(point.v[0] - best_v, point.theta[0] - best_theta),
             text=f"v = ({', '.join(f'{x:.4g}' for x in best_v.tolist())}), θ = Av",
+            point=Pair((best_v,), (best_theta,)),
         ),
         solve_inner=solve_inner,
     )

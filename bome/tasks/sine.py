@@ -8,6 +8,7 @@ from torch import Tensor
 
 from bome._checks import choose
 from bome._typing import Leaves
+from bome.core.trees import Pair
 from bome.problem import Problem
 from bome.tasks.task import Optimum, Settings, Task, norm
 
@@ -71,6 +72,7 @@ def sine(variant: str = "code", start: str = "three", seed: int = 0, dtype: torc
             f=N * (nearest - 2 * A) ** 2 / (1 + N),
             distance=lambda point: norm(point.v[0] - best_v, point.theta[0] - best_theta),
             text=f"v = {best_v:.4g}, θ = ({best_theta:.4g}, {best_theta:.4g})",
+            point=Pair((torch.tensor(best_v, dtype=dtype),), (torch.full((N,), best_theta, dtype=dtype),)),
         ),
         solve_inner=solve_inner,
     )

@@ -55,11 +55,13 @@ class Optimum:
         f: the optimal value of f.
         distance: how far a point is from the solution set.
         text: the solution in words or numbers, for people.
+        point: a solution, by which `bome.testing.check_task` checks the others.
     """
 
     f: float
     distance: Callable[[Pair], float]
     text: str
+    point: Pair | None = None
 
 
 class Stack(NamedTuple):

@@ -53,6 +53,7 @@ def check_losses_are_functions(problem: Problem, batches: Batches) -> None:
 def check_losses_write_to_nothing(problem: Problem, batches: Batches) -> None:
     """The losses leave variables and batches as they are."""
     tensors = [x for x in _leaves_of((batches.inner, batches.outer)) if isinstance(x, Tensor)]
+    tensors = [x.values() if x.layout is torch.sparse_csr else x for x in tensors]
     held = (*problem.point.v, *problem.point.theta, *tensors)
     before = clone(held)
     _evaluations(problem, batches)
