@@ -65,7 +65,7 @@ class Stepper:
         check(self.oracle, method.name, method.requires)
         if method.inner_map is not None:
             self.oracle.check_inner(method.inner_map)
-        check_accepted(method, problem)
+        check_accepted(problem, method)
         self.outer_opt = outer_opt
         self.inner_opt = inner_opt if inner_opt is not None else default_optimiser(problem.theta, method)
         self._groups_v = groups_of(problem.v, self.outer_opt, "outer_opt")

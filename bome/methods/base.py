@@ -148,7 +148,7 @@ class Method(ABC):
         return {"method": self.name, "settings": repr(self)}
 
 
-def check_accepted(method: Method, problem: Problem) -> None:
+def check_accepted(problem: Problem, method: Method) -> None:
     """Refuse a problem that the method cannot solve."""
     reason = method.refusal(problem)
     if reason is not None:

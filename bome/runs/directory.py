@@ -91,7 +91,7 @@ def checked_plan(task: str, method: str, values: dict[str, Any], seed: int) -> P
     """A plan of which everything that can be checked without computing is known to be right."""
     made = plan(task, method, values, seed)
     check_settings(made.settings)
-    check_accepted(made.method, made.task.problem)
+    check_accepted(made.task.problem, made.method)
     return made
 
 

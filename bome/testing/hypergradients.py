@@ -54,8 +54,8 @@ SETTLING = 2000
 
 
 def hypergradcheck(
-    method: Method,
     problem: Problem,
+    method: Method,
     point: Pair | None = None,
     *,
     hypergradient: Callable[[Leaves], Leaves] | None = None,
@@ -71,8 +71,8 @@ def hypergradcheck(
     the bias of a finite T from an error. The variables of the problem are left as they are.
 
     Args:
-        method: the method.
         problem: a problem in float64 without random numbers.
+        method: the method.
         point: (v, θ); by default the current one of the problem. θ is only where the inner solver starts from.
         hypergradient: v ↦ dF/dv, where it is known in closed form.
         solve_inner: (v, θ) ↦ θ*(v); by default L-BFGS and then Newton's method.
@@ -87,7 +87,7 @@ def hypergradcheck(
         UnsupportedError: the method cannot solve the problem.
     """
     probe = _Probe(problem, batches or Batches(), theta_lr)
-    point = _checked(method, problem, probe.oracle, problem.point if point is None else point)
+    point = _checked(problem, method, probe.oracle, problem.point if point is None else point)
     solve = solve_inner if solve_inner is not None else probe.solve
     v, theta = point.v, clone(solve(point.v, point.theta))
     frame = _frame(v)
@@ -297,7 +297,7 @@ class _Probe:
         return torch.tensor(slopes, dtype=torch.float64)
 
 
-def _checked(method: Method, problem: Problem, oracle: AutogradOracle, point: Pair) -> Pair:
+def _checked(problem: Problem, method: Method, oracle: AutogradOracle, point: Pair) -> Pair:
     check(oracle, method.name, method.requires)
     reason = method.refusal(problem)
     if reason is not None:

@@ -220,8 +220,8 @@ def full(method: Method, batch: Any = None) -> Batches:
 
 
 def one_step(
-    method: Method,
     problem: Problem,
+    method: Method,
     *,
     state: State | None = None,
     batches: Batches | None = None,

@@ -16,7 +16,7 @@ from tests.support.problems import bed, full, one_step
 def test_with_k_of_at_least_n_it_is_exact_at_any_theta(k: int, start: int) -> None:
     """On the quadratic f_v − BH⁻¹f_θ = f_v + Aᵀf_θ(θ_T); n = 4."""
     q = bed(start=start)
-    found = one_step(AIDCG(GradientDescent(0.3, 2), K=k), q.problem).direction.v[0]
+    found = one_step(q.problem, AIDCG(GradientDescent(0.3, 2), K=k)).direction.v[0]
     expected = q.v - q.b + q.A.T @ (q.after(0.3, 2) - q.a)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -24,7 +24,7 @@ def test_with_k_of_at_least_n_it_is_exact_at_any_theta(k: int, start: int) -> No
 def test_with_one_step_it_is_a_line_search_along_f_theta() -> None:
     """z_1 = (‖f_θ‖² / f_θᵀHf_θ) f_θ, and h = f_v + AᵀHz_1."""
     q = bed()
-    found = one_step(AIDCG(GradientDescent(0.3, 2), K=1), q.problem).direction.v[0]
+    found = one_step(q.problem, AIDCG(GradientDescent(0.3, 2), K=1)).direction.v[0]
     f_theta = q.after(0.3, 2) - q.a
     z = (f_theta @ f_theta) / (f_theta @ q.H @ f_theta) * f_theta
     torch.testing.assert_close(found, q.v - q.b + q.A.T @ q.H @ z, rtol=1e-12, atol=1e-12)
@@ -32,7 +32,7 @@ def test_with_one_step_it_is_a_line_search_along_f_theta() -> None:
 
 def test_any_optimiser_of_torch_may_do_the_inner_steps() -> None:
     q = bed()
-    step = one_step(AIDCG(TorchOptim(lambda p: RMSprop(p, lr=0.01), steps=3)), q.problem)
+    step = one_step(q.problem, AIDCG(TorchOptim(lambda p: RMSprop(p, lr=0.01), steps=3)))
     assert step.new_theta is not None
     expected = q.v - q.b + q.A.T @ (step.new_theta[0] - q.a)
     torch.testing.assert_close(step.direction.v[0], expected, rtol=1e-12, atol=1e-12)

@@ -15,7 +15,7 @@ from tests.support.problems import bed, full, one_step
 def test_with_gradient_descent_it_is_a_neumann_series(k: int, start: int) -> None:
     """h = f_v + αAᵀH Σ_{i<K} (I−αH)^i f_θ(θ_T)."""
     q, lr = bed(start=start), 0.3
-    found = one_step(AIDFP(GradientDescent(lr, 3), K=k), q.problem).direction.v[0]
+    found = one_step(q.problem, AIDFP(GradientDescent(lr, 3), K=k)).direction.v[0]
     f_theta = q.after(lr, 3) - q.a
     total = torch.stack([q.power(lr, i) @ f_theta for i in range(k)]).sum(0)
     torch.testing.assert_close(found, q.v - q.b + lr * q.A.T @ q.H @ total, rtol=1e-12, atol=1e-12)
@@ -25,7 +25,7 @@ def test_with_gradient_descent_it_is_a_neumann_series(k: int, start: int) -> Non
 def test_with_momentum_it_iterates_on_the_state_of_theta_and_momentum(k: int) -> None:
     """u ← Jᵀu + (f_θ; 0), J = [[I−αH, −αμI], [H, μI]], h = f_v + J_vᵀu, J_v = [αHA; −HA]."""
     q, lr, mu = bed(), 0.2, 0.7
-    step = one_step(AIDFP(GradientDescent(lr, 3, momentum=mu), K=k), q.problem)
+    step = one_step(q.problem, AIDFP(GradientDescent(lr, 3, momentum=mu), K=k))
     assert step.new_theta is not None
     eye = torch.eye(4, dtype=torch.float64)
     jacobian = torch.cat([torch.cat([eye - lr * q.H, -lr * mu * eye], 1), torch.cat([q.H, mu * eye], 1)])
@@ -40,7 +40,7 @@ def test_with_momentum_it_iterates_on_the_state_of_theta_and_momentum(k: int) ->
 def test_with_adam_the_jacobian_is_that_of_its_last_state() -> None:
     """K = 1: h = f_v + (∂Φ/∂v)ᵀ(f_θ; 0), by central differences of Φ in v at the last state."""
     q, inner = bed(), AdamDescent(0.05, 3)
-    step = one_step(AIDFP(inner, K=1), q.problem)
+    step = one_step(q.problem, AIDFP(inner, K=1))
     state = inner.join((q.theta,), inner.start((q.theta,)))
 
     def moved(v: torch.Tensor, state: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

@@ -21,7 +21,7 @@ def test_with_curvature_one_it_is_the_exact_hypergradient(radius: float) -> None
     instance = quadratic_instance("isotropic")
     v, theta = torch.linspace(-1, 1, 3, dtype=torch.float64), torch.linspace(0.5, 2, 4, dtype=torch.float64)
     problem = Problem(instance.outer, instance.inner, v, theta)
-    step = one_step(DARTS(GradientDescent(0.3, 2), R=radius), problem)
+    step = one_step(problem, DARTS(GradientDescent(0.3, 2), R=radius))
     theta = instance.A @ v + 0.7**2 * (theta - instance.A @ v)
     expected = v - instance.b + instance.A.T @ (theta - instance.a)
     torch.testing.assert_close(step.direction.v[0], expected, rtol=1e-10, atol=1e-11)
@@ -32,11 +32,11 @@ def test_on_the_quadratic_the_identity_stands_for_the_inverse() -> None:
     q = bed()
     f_theta = q.after(0.3, 2) - q.a
     for options, factor in (({}, 1.0), (DARTS.variants["original"], 0.3)):
-        found = one_step(DARTS(GradientDescent(0.3, 2), **options), q.problem).direction.v[0]
+        found = one_step(q.problem, DARTS(GradientDescent(0.3, 2), **options)).direction.v[0]
         expected = q.v - q.b + factor * q.A.T @ q.H @ f_theta
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-11)
     inner = GradientDescent(0.3, 1)
-    original, itd = one_step(DARTS(inner, scale="lr"), q.problem), one_step(ITD(inner), q.problem)
+    original, itd = one_step(q.problem, DARTS(inner, scale="lr")), one_step(q.problem, ITD(inner))
     torch.testing.assert_close(original.direction.v, itd.direction.v, rtol=1e-10, atol=1e-11)
 
 
@@ -48,7 +48,7 @@ def test_the_difference_tends_to_the_cross_product_with_the_square_of_r(name: st
     at = dense(made.problem, point.v[0], flat(point.theta))
     exact = at.f_v - at.B @ at.f_theta
     errors = [
-        relative(one_step(DARTS(GradientDescent(made.lr, 1), R=r), made.problem).direction.v[0], exact)
+        relative(one_step(made.problem, DARTS(GradientDescent(made.lr, 1), R=r)).direction.v[0], exact)
         for r in (0.2, 0.02, 0.002)
     ]
     assert errors[-1] <= 1e-6
@@ -59,7 +59,7 @@ def test_where_f_does_not_depend_on_theta_the_direction_is_that_of_f_alone() -> 
     """‖d‖ = 0: no division by it."""
     q = bed()
     problem = Problem(lambda v, theta, batch: v.square().sum() + 0 * theta.sum(), q.problem.inner, q.v, q.theta)
-    torch.testing.assert_close(one_step(DARTS(GradientDescent(0.3, 2)), problem).direction.v[0], 2 * q.v)
+    torch.testing.assert_close(one_step(problem, DARTS(GradientDescent(0.3, 2))).direction.v[0], 2 * q.v)
 
 
 @pytest.mark.parametrize("kind", [FuncOracle, BackwardOracle])

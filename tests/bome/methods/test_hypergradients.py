@@ -56,7 +56,7 @@ def terms_for(made: Example, left: float) -> int:
 
 def direction(name: str, make: Make, terms: int) -> Tensor:
     made = example(name)
-    return one_step(make(made.lr, terms), made.problem).direction.v[0]
+    return one_step(made.problem, make(made.lr, terms)).direction.v[0]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -66,7 +66,7 @@ def test_at_convergence_the_direction_is_the_hypergradient(method: str, name: st
     made = EXAMPLES[name]()
     for leaf in made.problem.point.theta:
         leaf += 0.1
-    step = one_step(CONVERGED[method](made.lr, terms_for(made, 1e-8)), made.problem)
+    step = one_step(made.problem, CONVERGED[method](made.lr, terms_for(made, 1e-8)))
     assert relative(step.direction.v[0], made.hypergradient) <= 1e-6
     assert relative(step.direction.v[0], differences(name)) <= 1e-6
     assert step.new_theta is not None
@@ -100,7 +100,7 @@ def test_the_bias_decays_by_one_minus_alpha_mu_with_every_term(method: str, name
 def test_conjugate_gradients_are_exact_with_as_many_steps_as_entries(name: str) -> None:
     made = example(name)
     n = len(flat(made.problem.point.theta))
-    found = one_step(AIDCG(GradientDescent(made.lr, 1), K=n), made.problem).direction.v[0]
+    found = one_step(made.problem, AIDCG(GradientDescent(made.lr, 1), K=n)).direction.v[0]
     assert relative(found, made.hypergradient) <= 1e-9
 
 
@@ -115,6 +115,6 @@ def test_conjugate_gradients_decay_at_least_at_the_rate_of_the_condition_number(
     reach = float(torch.linalg.matrix_norm(torch.linalg.solve(torch.linalg.cholesky(at.H), at.B.T), 2))
     size = float(z @ at.H @ z) ** 0.5
     for steps in range(1, len(z)):
-        found = one_step(AIDCG(GradientDescent(made.lr, 1), K=steps), made.problem).direction.v[0]
+        found = one_step(made.problem, AIDCG(GradientDescent(made.lr, 1), K=steps)).direction.v[0]
         bound = 2 * ((root - 1) / (root + 1)) ** steps * reach * size
         assert float((found - made.hypergradient).norm()) <= bound

@@ -15,7 +15,7 @@ from tests.support.problems import bed, full, one_step
 def test_on_the_quadratic_the_direction_has_its_closed_form(steps: int, start: int) -> None:
     """With θ_T = Av + P(θ_0 − Av) and dθ_T/dv = (I − P)A: h = f_v + Aᵀ(I − P)(θ_T − a)."""
     q = bed(start=start)
-    step = one_step(ITD(GradientDescent(0.3, steps)), q.problem)
+    step = one_step(q.problem, ITD(GradientDescent(0.3, steps)))
     theta, p = q.after(0.3, steps), q.power(0.3, steps)
     expected = q.v - q.b + q.A.T @ (torch.eye(4, dtype=torch.float64) - p) @ (theta - q.a)
     torch.testing.assert_close(step.direction.v[0], expected, rtol=1e-12, atol=1e-12)
@@ -27,7 +27,7 @@ def test_on_the_quadratic_the_direction_has_its_closed_form(steps: int, start: i
 def test_the_direction_is_the_derivative_of_f_at_the_end_of_the_loop(inner: GradientDescent | AdamDescent) -> None:
     """Central differences of v ↦ f(v, θ_T(v)), with the loop run without any graph."""
     q = bed()
-    found = one_step(ITD(inner), q.problem).direction.v[0]
+    found = one_step(q.problem, ITD(inner)).direction.v[0]
 
     def value(v: torch.Tensor) -> float:
         problem = Problem(q.problem.outer, q.problem.inner, v, q.theta.clone())
@@ -41,7 +41,7 @@ def test_the_direction_is_the_derivative_of_f_at_the_end_of_the_loop(inner: Grad
 
 def test_momentum_has_no_effect_on_a_single_step() -> None:
     q = bed()
-    plain, heavy = (one_step(ITD(GradientDescent(0.3, 1, momentum=m)), q.problem) for m in (0.0, 0.9))
+    plain, heavy = (one_step(q.problem, ITD(GradientDescent(0.3, 1, momentum=m))) for m in (0.0, 0.9))
     torch.testing.assert_close(plain.direction.v, heavy.direction.v, rtol=1e-14, atol=0)
 
 
@@ -49,7 +49,7 @@ def test_where_a_projection_holds_theta_nothing_flows_through_it() -> None:
     """All entries of θ_T sit on a bound, so that dθ_T/dv = 0 and h = f_v."""
     q = bed()
     problem = Problem(q.problem.outer, q.problem.inner, q.v, torch.zeros_like(q.theta), project_theta=box(-1e-9, 1e-9))
-    step = one_step(ITD(GradientDescent(0.3, 2)), problem)
+    step = one_step(problem, ITD(GradientDescent(0.3, 2)))
     torch.testing.assert_close(step.direction.v[0], q.v - q.b, rtol=1e-14, atol=0)
 
 

@@ -20,9 +20,9 @@ def test_with_k_of_at_least_t_it_equals_itd(name: str, inner: DifferentiableMap)
     problem = EXAMPLES[name]().problem
     for leaf in problem.point.theta:
         leaf += 0.3
-    expected = one_step(ITD(inner), problem)
+    expected = one_step(problem, ITD(inner))
     for k in (6, 7, 100):
-        found = one_step(Reverse(inner, K=k), problem)
+        found = one_step(problem, Reverse(inner, K=k))
         torch.testing.assert_close(found.direction.v, expected.direction.v, rtol=1e-11, atol=1e-13)
         torch.testing.assert_close(found.new_theta, expected.new_theta, rtol=1e-13, atol=1e-13)
 
@@ -31,7 +31,7 @@ def test_with_k_of_at_least_t_it_equals_itd(name: str, inner: DifferentiableMap)
 def test_truncated_on_the_quadratic_it_has_its_closed_form(k: int) -> None:
     """h = f_v + Aᵀ(I − (I−αH)^K) f_θ(θ_T), with T = 10."""
     q = bed()
-    found = one_step(Reverse(GradientDescent(0.3, 10), K=k), q.problem).direction.v[0]
+    found = one_step(q.problem, Reverse(GradientDescent(0.3, 10), K=k)).direction.v[0]
     reach = torch.eye(4, dtype=torch.float64) - q.power(0.3, k)
     expected = q.v - q.b + q.A.T @ reach @ (q.after(0.3, 10) - q.a)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -41,7 +41,7 @@ def test_projections_are_differentiated_as_in_itd() -> None:
     q = bed()
     problem = Problem(q.problem.outer, q.problem.inner, q.v, q.theta, project_theta=box(-0.3, 0.3))
     inner = GradientDescent(0.2, 5, momentum=0.5)
-    expected, found = one_step(ITD(inner), problem), one_step(Reverse(inner), problem)
+    expected, found = one_step(problem, ITD(inner)), one_step(problem, Reverse(inner))
     torch.testing.assert_close(found.direction.v, expected.direction.v, rtol=1e-12, atol=1e-13)
     torch.testing.assert_close(found.new_theta, expected.new_theta, rtol=1e-13, atol=0)
 

@@ -17,7 +17,7 @@ from tests.support.problems import EXAMPLES, bed, full, one_step
 def test_with_gradient_descent_it_is_darts(name: str, momentum: float) -> None:
     problem = EXAMPLES[name]().problem
     inner = GradientDescent(0.2, 3, momentum)
-    found, expected = one_step(SAMA(inner, R=0.01), problem), one_step(DARTS(inner, R=0.01), problem)
+    found, expected = one_step(problem, SAMA(inner, R=0.01)), one_step(problem, DARTS(inner, R=0.01))
     torch.testing.assert_close(found.direction, expected.direction, rtol=1e-12, atol=1e-13)
     torch.testing.assert_close(found.new_theta, expected.new_theta, rtol=1e-13, atol=1e-13)
 
@@ -52,7 +52,7 @@ def test_late_in_a_run_it_is_the_printed_formula() -> None:
 def test_with_adam_the_direction_is_preconditioned() -> None:
     """h = f_v + AᵀH(P ⊙ f_θ(θ_T)) on the quadratic, where the difference is exact."""
     q, inner = bed(), AdamDescent(0.1, 4)
-    step = one_step(SAMA(inner), q.problem)
+    step = one_step(q.problem, SAMA(inner))
     before, after = trajectory(AutogradOracle(q.problem), (q.v,), (q.theta,), inner, (None,), keep=2)
     d = adam_jacobian(inner, before[1:], after[1:]) * (after[0] - q.a)
     expected = q.v - q.b + q.A.T @ q.H @ d

@@ -18,7 +18,7 @@ def test_at_its_fixed_point_the_direction_is_the_hypergradient(name: str) -> Non
     point = made.problem.point
     at = dense(made.problem, point.v[0], flat(point.theta))
     z = unflat(-torch.linalg.solve(at.H, at.f_theta), point.theta)
-    step = one_step(SOBA(), made.problem, state={"z": z}, theta_lr=made.lr)
+    step = one_step(made.problem, SOBA(), state={"z": z}, theta_lr=made.lr)
     assert relative(step.direction.v[0], made.hypergradient) <= 1e-10
     assert relative(step.direction.v[0], made.finite_differences()) <= 1e-6
     assert float(flat(step.direction.theta).norm()) <= 1e-12
@@ -33,7 +33,7 @@ def test_with_v_held_z_goes_to_its_fixed_point_by_one_minus_rho_mu_a_step(name: 
     at = dense(made.problem, point.v[0], flat(point.theta))
     state = None
     for k in range(12):
-        step = one_step(SOBA(), made.problem, state=state, theta_lr=made.lr)
+        step = one_step(made.problem, SOBA(), state=state, theta_lr=made.lr)
         assert relative(step.direction.v[0], at.series(made.lr, k)) <= 1e-10
         state = step.state
 

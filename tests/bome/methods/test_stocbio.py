@@ -18,7 +18,7 @@ def test_on_the_full_batch_it_is_a_neumann_series(terms: int, draw: str) -> None
     """h = f_v + AᵀH z, z = η Σ_{q=0}^{Q} (I−ηH)^q f_θ(θ_T)."""
     q, eta = bed(), 0.2
     method = StocBiO(GradientDescent(0.3, 4), Q=terms, neumann_lr=eta, draw=draw)  # type: ignore[arg-type]
-    found = one_step(method, q.problem).direction.v[0]
+    found = one_step(q.problem, method).direction.v[0]
     f_theta = q.after(0.3, 4) - q.a
     z = eta * torch.stack([q.power(eta, i) @ f_theta for i in range(terms + 1)]).sum(0)
     torch.testing.assert_close(found, q.v - q.b + q.A.T @ q.H @ z, rtol=1e-12, atol=1e-12)
@@ -28,7 +28,7 @@ def test_as_published_the_series_lacks_its_first_term_and_a_factor() -> None:
     """z = η(I−ηH)^Q f_θ + Σ_{q=1}^{Q} (I−ηH)^q f_θ, about 1/η times too large."""
     q, eta, terms = bed(), 0.2, 3
     published = StocBiO(GradientDescent(0.3, 4), Q=terms, neumann_lr=eta, **StocBiO.variants["published"])
-    found = one_step(published, q.problem).direction.v[0]
+    found = one_step(q.problem, published).direction.v[0]
     f_theta = q.after(0.3, 4) - q.a
     u = [q.power(eta, i) @ f_theta for i in range(terms + 1)]
     z = eta * u[-1] + torch.stack(u[1:]).sum(0)
@@ -43,7 +43,7 @@ def test_every_part_has_the_batch_that_the_docstring_gives_it(published: bool) -
     method = StocBiO(GradientDescent(lr, T), Q=Q, neumann_lr=eta, **options)
     assert (method.inner_batches, method.outer_batches) == ((T + 1, 1) if published else (T + Q + 1, 1))
     batches = batches_of(sums, method, np.random.default_rng(3))
-    step = one_step(method, sums.problem, batches=batches)
+    step = one_step(sums.problem, method, batches=batches)
     inner, (outer,) = in_numpy(batches.inner), in_numpy(batches.outer)
     v, theta = (x[0].numpy() for x in sums.problem.point)
     for t in range(T):
@@ -66,7 +66,7 @@ def test_independent_batches_make_the_estimate_unbiased() -> None:
     for i in range(4):
         for j in range(4):
             batches = Batches(inner=(fixed, sums.inner(i), sums.inner(j)), outer=(fixed,))
-            found.append(one_step(method, sums.problem, batches=batches).direction.v[0])
+            found.append(one_step(sums.problem, method, batches=batches).direction.v[0])
     v, theta = (x[0] for x in sums.problem.point)
     theta = theta - 0.2 * sums.H[0] @ (theta - sums.A[0] @ v)
     f_theta = theta - sums.a[0]
@@ -78,7 +78,7 @@ def test_independent_batches_make_the_estimate_unbiased() -> None:
 def test_the_default_eta_is_the_inner_step_size() -> None:
     q = bed()
     implicit, explicit = StocBiO(GradientDescent(0.3, 2)), StocBiO(GradientDescent(0.3, 2), neumann_lr=0.3)
-    directions = [one_step(method, q.problem).direction.v for method in (implicit, explicit)]
+    directions = [one_step(q.problem, method).direction.v for method in (implicit, explicit)]
     torch.testing.assert_close(directions[0], directions[1], rtol=0, atol=0)
 
 

@@ -17,7 +17,7 @@ from bome.testing import HypergradReport
 def _quadratic(method: Method, **options: Any) -> HypergradReport:
     instance = quadratic_instance()
     problem = quadratic(start="b").problem
-    return hypergradcheck(method, problem, hypergradient=lambda v: (instance.exact_hypergradient(v[0]),), **options)
+    return hypergradcheck(problem, method, hypergradient=lambda v: (instance.exact_hypergradient(v[0]),), **options)
 
 
 @pytest.mark.parametrize("method", [DARTS(GradientDescent(0.2, 10)), BSG1(GradientDescent(0.2, 10))])

@@ -50,7 +50,7 @@ def test_a_converged_direction_is_the_hypergradient_to_1e_6(example: str, name: 
     """With n terms a share (1 − αμ)^n of 1e-8 of the bias is left."""
     made = EXAMPLES[example]()
     method = CONVERGED[name](made.lr, math.ceil(math.log(1e-8) / math.log(1 - made.lr * made.mu)))
-    report = hypergradcheck(method, made.problem, hypergradient=lambda v: (made.hypergradient,), theta_lr=made.lr)
+    report = hypergradcheck(made.problem, method, hypergradient=lambda v: (made.hypergradient,), theta_lr=made.lr)
     assert report.exact
     assert report.relative_error <= 1e-6
     assert report.cosine == pytest.approx(1, abs=1e-9)
@@ -59,7 +59,7 @@ def test_a_converged_direction_is_the_hypergradient_to_1e_6(example: str, name: 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_finite_differences_find_the_hypergradient_to_1e_8(example: str) -> None:
     made = EXAMPLES[example]()
-    report = hypergradcheck(AIDCG(GradientDescent(made.lr, 1), K=30), made.problem)
+    report = hypergradcheck(made.problem, AIDCG(GradientDescent(made.lr, 1), K=30))
     assert report.exact
     assert float((report.hypergradient - made.hypergradient).norm() / made.hypergradient.norm()) <= 1e-8
 
@@ -67,7 +67,7 @@ def test_finite_differences_find_the_hypergradient_to_1e_8(example: str) -> None
 def _quadratic(method: Method, **options: Any) -> HypergradReport:
     instance = quadratic_instance()
     problem = quadratic(start="b").problem
-    return hypergradcheck(method, problem, hypergradient=lambda v: (instance.exact_hypergradient(v[0]),), **options)
+    return hypergradcheck(problem, method, hypergradient=lambda v: (instance.exact_hypergradient(v[0]),), **options)
 
 
 def test_the_bias_of_a_finite_T_is_the_predicted_one_and_vanishes() -> None:  # noqa: N802
@@ -135,13 +135,13 @@ def test_ogda_is_checked_on_a_saddle_problem() -> None:
 
     start = torch.tensor(1.5, dtype=torch.float64)
     problem = Problem(outer, lambda v, theta, batch: -outer(v, theta, batch), start, torch.zeros_like(start))
-    report = hypergradcheck(OGDA(), problem)
+    report = hypergradcheck(problem, OGDA())
     assert report.exact
     assert float(report.hypergradient) == pytest.approx(3, rel=1e-9)
 
 
 def test_darts_is_exact_where_the_curvature_is_one() -> None:
-    report = hypergradcheck(DARTS(GradientDescent(0.5, 3)), quadratic("isotropic", start="b").problem)
+    report = hypergradcheck(quadratic("isotropic", start="b").problem, DARTS(GradientDescent(0.5, 3)))
     assert report.exact
 
 
@@ -182,7 +182,7 @@ class WrongBarrier(BOME):
 def test_a_wrong_method_is_caught_with_few_inner_steps_and_with_many(example: str, steps: int, kind: Any) -> None:
     made = EXAMPLES[example]()
     method = kind(GradientDescent(made.lr, steps))
-    report = hypergradcheck(method, made.problem, hypergradient=lambda v: (made.hypergradient,))
+    report = hypergradcheck(made.problem, method, hypergradient=lambda v: (made.hypergradient,))
     assert not report.ok
     assert "wrong" in report.verdict
     if kind is Flipped:
@@ -191,11 +191,11 @@ def test_a_wrong_method_is_caught_with_few_inner_steps_and_with_many(example: st
 
 def test_the_inner_problem_is_solved_from_anywhere_and_the_problem_left_alone() -> None:
     made = EXAMPLES["mlp"]()
-    exact = hypergradcheck(AIDCG(GradientDescent(made.lr, 1), K=40), made.problem).hypergradient
+    exact = hypergradcheck(made.problem, AIDCG(GradientDescent(made.lr, 1), K=40)).hypergradient
     for leaf in made.problem.point.theta:
         leaf.add_(0.05)
     before = [x.clone() for x in made.problem.point.theta]
-    report = hypergradcheck(AIDCG(GradientDescent(made.lr, 1), K=40), made.problem)
+    report = hypergradcheck(made.problem, AIDCG(GradientDescent(made.lr, 1), K=40))
     torch.testing.assert_close(report.hypergradient, exact, rtol=1e-7, atol=1e-9)
     assert all(torch.equal(x, y) for x, y in zip(before, made.problem.point.theta, strict=True))
 
@@ -210,7 +210,7 @@ def test_the_direction_can_be_taken_at_the_given_point_instead() -> None:
 def test_a_point_other_than_the_start_can_be_given() -> None:
     instance, v = quadratic_instance(), torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)
     point = Pair((v,), (torch.zeros(4, dtype=torch.float64),))
-    report = hypergradcheck(AIDCG(GradientDescent(0.2, 1)), quadratic().problem, point)
+    report = hypergradcheck(quadratic().problem, AIDCG(GradientDescent(0.2, 1)), point)
     torch.testing.assert_close(report.hypergradient, instance.exact_hypergradient(v), rtol=1e-9, atol=1e-10)
     assert report.exact
 
@@ -224,7 +224,7 @@ def test_a_large_v_is_checked_in_random_directions() -> None:
         torch.full((50,), 0.1, dtype=torch.float64),
         torch.zeros(3, dtype=torch.float64),
     )
-    report = hypergradcheck(AIDCG(GradientDescent(0.5, 1)), problem)
+    report = hypergradcheck(problem, AIDCG(GradientDescent(0.5, 1)))
     assert len(report.direction) == 32
     assert report.exact
 
@@ -232,15 +232,15 @@ def test_a_large_v_is_checked_in_random_directions() -> None:
 def test_what_cannot_be_checked_is_refused_in_words() -> None:
     method = AIDCG(GradientDescent(0.1, 1))
     with pytest.raises(ProblemError, match="needs float64"):
-        hypergradcheck(method, quadratic(dtype=torch.float32).problem)
+        hypergradcheck(quadratic(dtype=torch.float32).problem, method)
     with pytest.raises(ProblemError, match="give solve_inner"):
-        hypergradcheck(method, lls().problem)
+        hypergradcheck(lls().problem, method)
     with pytest.raises(UnsupportedError, match="min-max"):
-        hypergradcheck(OGDA(), quadratic().problem)
+        hypergradcheck(quadratic().problem, OGDA())
 
 
 def test_a_given_inner_solver_chooses_the_basin() -> None:
     """On the sine task f(v, θ◇(v)) = (v − a)² + n(C − v − a)² with C the trough of the basin: see `sine`."""
     task = sine(start="eight")
-    report = hypergradcheck(AIDCG(GradientDescent(0.3, 1)), task.problem, solve_inner=task.solve_inner)
+    report = hypergradcheck(task.problem, AIDCG(GradientDescent(0.3, 1)), solve_inner=task.solve_inner)
     assert report.exact
