@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bome.cli.console import line, note, stage_bar, table
+from bome.cli.console import line, note, stage_bar, table, told_how_to_continue
 from bome.cli.options import Docs, Json, Out, Quiet
-from bome.cli.running import told_how_to_continue
 from bome.errors import ProblemError
 
 if TYPE_CHECKING:  # studies draw figures, and matplotlib takes a while to import

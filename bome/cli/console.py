@@ -1,8 +1,11 @@
-"""What the verbs print: tables on stdout, progress on stderr."""
+"""What the verbs print: tables on stdout, progress on stderr, and how to go on after an interruption."""
 
+import shlex
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -12,10 +15,51 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from bome.errors import BilevelError, RunInterruptedError
+from bome.runs.directory import CONFIG
 from bome.stopping import Progress
 
 REFRESH_SECONDS = 0.2
 """Looking at a tensor waits for the device, so the bar looks rarely."""
+
+
+class StoppedError(BilevelError):
+    """The command was asked to stop; `exit_code` is 128 plus the number of the signal."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__("interrupted")
+        self.exit_code = code
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """If what is done inside is interrupted after it has begun in a folder, say which command goes on with it."""
+    hint = f"continue with: bome resume {shlex.quote(str(folder))}"
+    try:
+        yield
+    except (RunInterruptedError, StoppedError) as error:
+        error.__notes__ = [hint]  # in place of one for a folder inside of this one
+        raise
+    except (KeyboardInterrupt, SystemExit) as end:
+        code = 128 + signal.SIGINT if isinstance(end, KeyboardInterrupt) else end.code
+        if not (folder / CONFIG).exists() or code not in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+            raise
+        error = StoppedError(int(code))
+        error.add_note(hint)
+        raise error from None
+
+
+@contextmanager
+def told_how_to_continue(command: str) -> Iterator[None]:
+    """If what is done inside is interrupted, say which command goes on with it."""
+    try:
+        yield
+    except RunInterruptedError as error:
+        error.add_note(f"continue with: {command}")
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        note(f"continue with: {command}")
+        raise
 
 
 def printable(text: str) -> str:

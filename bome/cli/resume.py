@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from bome.cli.console import note
-from bome.cli.learning import go_on
 from bome.cli.options import Folder, Json, Quiet, Settings, parse_settings
-from bome.cli.running import announce, carry_out
+from bome.cli.run import run_plan, run_stream, show
 from bome.continual.streams import STREAMS
 from bome.errors import ProblemError
 from bome.reports import write_report
@@ -34,20 +33,22 @@ def resume(
     """Continue a run from its newest good checkpoint to the end; --set steps=N makes it longer."""
     before = directory.read_config(folder)
     if before.task in STREAMS:
-        go_on(folder, before, {**parse_settings(settings)}, quiet=quiet, as_json=as_json)
+        if settings:
+            raise ProblemError("the settings of a run on a stream of tasks cannot be changed: start a new one")
+        run_stream(before.task, before.method, dict(before.set), before.seed, folder, quiet=quiet, as_json=as_json)
         return
-    made = directory.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
-    config = directory.configure(made, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
+    plan = directory.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
+    config = directory.configure(plan, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
     saved = _newest(folder)
-    changes = _changes(directory.read_spec(folder), config.spec) or _method_changes(saved, made)
+    changes = _changes(directory.read_spec(folder), config.spec) or _method_changes(saved, plan)
     if changes and not force:
         raise ProblemError(
             f"the checkpoints in {folder} were made with another configuration: {'; '.join(changes)}; "
             "undo the change, or continue all the same with --force"
         )
-    _check_course(saved, made)
+    _check_course(saved, plan)
     summary = directory.read_summary(folder)
-    if not changes and _is_over(summary, made.settings.steps):
+    if not changes and _is_over(summary, plan.settings.steps):
         _say_finished(folder, config, summary or {}, quiet=quiet, as_json=as_json)
         return
     if any(change.startswith(KEPT) for change in changes):
@@ -56,7 +57,7 @@ def resume(
         step = None if saved is None else saved.step
         note("no checkpoint yet: starting from the beginning" if step is None else f"continuing from step {step}")
     directory.write_config(folder, config)
-    carry_out(folder, made, config, resume=True, quiet=quiet, as_json=as_json)
+    run_plan(folder, plan, config, resume=True, quiet=quiet, as_json=as_json)
 
 
 def _newest(folder: Path) -> checkpoint.Checkpoint | None:
@@ -83,24 +84,24 @@ def _flat(spec: dict[str, Any]) -> dict[str, Any]:
     return {**{key: spec.get(key) for key in ("task", "method", "seed")}, **(given if isinstance(given, dict) else {})}
 
 
-def _method_changes(saved: checkpoint.Checkpoint | None, made: Plan) -> list[str]:
+def _method_changes(saved: checkpoint.Checkpoint | None, plan: Plan) -> list[str]:
     """Whether the checkpoint is of the same method; a tuner may have changed T since the start."""
     if saved is None:
         return []
-    method: Any = made.method
-    if made.tuner is not None and saved.state["tuner"] is not None:
+    method: Any = plan.method
+    if plan.tuner is not None and saved.state["tuner"] is not None:
         method = replace(method, inner=method.inner.with_steps(saved.state["tuner"]["steps"]))
     was = saved.state["method"]
     return [] if was == repr(method) else [f"the method was {was}, is {method!r}"]
 
 
-def _check_course(saved: checkpoint.Checkpoint | None, made: Plan) -> None:
+def _check_course(saved: checkpoint.Checkpoint | None, plan: Plan) -> None:
     """Refuse what no --force can make work."""
     if saved is None:
         return
-    if saved.step > made.settings.steps:
-        raise ProblemError(f"steps={made.settings.steps} is less than the {saved.step} steps already done")
-    if bool(saved.state["schedulers"]) != bool(made.settings.decay):
+    if saved.step > plan.settings.steps:
+        raise ProblemError(f"steps={plan.settings.steps} is less than the {saved.step} steps already done")
+    if bool(saved.state["schedulers"]) != bool(plan.settings.decay):
         raise ProblemError("decay cannot be switched on or off in the middle of a run: start a new one")
 
 
@@ -116,4 +117,4 @@ def _say_finished(
         write_report(folder)
     if not quiet:
         note("finished already: nothing to do; --set steps=N makes the run longer")
-    announce(config, summary, page, quiet=quiet, as_json=as_json)
+    show(config, summary, page, quiet=quiet, as_json=as_json)

@@ -1,21 +1,33 @@
-"""`bome run`: one method on one task."""
+"""`bome run`: one method on one task, or one strategy on one stream of tasks."""
 
-from typing import Annotated
+import json
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from bome.cli.learning import DEFAULT, learn
+from bome.cli.console import line, number, progress_bar, resumable, stage_bar, table
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
-from bome.cli.running import carry_out
 from bome.continual.settings import check_single_task
 from bome.continual.streams import STREAMS
-from bome.errors import ProblemError
+from bome.errors import BilevelError, NonFiniteError, ProblemError
 from bome.loop import SAVE_EVERY
+from bome.reports import write_report
 from bome.runs import directory
+from bome.runs.plan import Plan
+
+METHOD, STRATEGY = "bome", "ctn+bome"
+"""What is run on a task, and on a stream of tasks, where nothing is named."""
+
+
+class StreamDivergedError(BilevelError):
+    """NaN or infinity ended a run on a stream; its summary says where."""
+
+    exit_code = 3
 
 
 def run(
-    task: Annotated[str, typer.Argument(help="The name of a task; 'bome ls tasks' lists them.")],
+    task: Annotated[str, typer.Argument(help="The name of a task or stream; 'bome ls tasks' lists them.")],
     method: Annotated[
         str | None,
         typer.Option(
@@ -38,20 +50,107 @@ def run(
         OracleChoice | None, typer.Option("--oracle", help="How to differentiate; by default auto.")
     ] = None,
 ) -> None:
-    """Run a method on a task; leaves a directory with configuration, metrics, checkpoints and a report."""
+    """Run a method on a task: writes a folder with the configuration, metrics, checkpoints and a report."""
     if task in STREAMS:
         if log_every or save_every or oracle:
             raise ProblemError(
                 f"--log-every, --save-every and --oracle do not apply to {task}, a stream of tasks: a row is logged "
                 "after each of them, and checkpoints are saved by the clock"
             )
-        learn(task, method or DEFAULT, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
+        run_stream(task, method or STRATEGY, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
         return
-    check_single_task(task, method or "bome")
-    made = directory.checked_plan(task, method or "bome", parse_settings(settings), seed)
+    check_single_task(task, method or METHOD)
+    plan = directory.checked_plan(task, method or METHOD, parse_settings(settings), seed)
     config = directory.configure(
-        made, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or SAVE_EVERY
+        plan, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or SAVE_EVERY
     )
     folder = out if out is not None else directory.default_folder(config)
     directory.prepare(folder, config)
-    carry_out(folder, made, config, resume=False, quiet=quiet, as_json=as_json)
+    run_plan(folder, plan, config, resume=False, quiet=quiet, as_json=as_json)
+
+
+def run_plan(folder: Path, plan: Plan, config: directory.Config, *, resume: bool, quiet: bool, as_json: bool) -> None:
+    """Run, or continue, a plan in its directory, write the report and print the outcome."""
+    steps = plan.settings.steps
+    try:
+        with resumable(folder), progress_bar(steps, quiet=quiet) as bar:
+            progress = bar.follow(config.task, steps)
+            summary = directory.solve_into(folder, plan, config, resume=resume, progress=progress)
+    except NonFiniteError:
+        write_report(folder)
+        raise
+    show(config, summary, write_report(folder), quiet=quiet, as_json=as_json)
+
+
+def run_stream(
+    task: str, strategy: str, values: dict[str, Any], seed: int, out: Path | None, *, quiet: bool, as_json: bool
+) -> None:
+    """Run a strategy on a stream of tasks, or continue it where the very same run was stopped."""
+    from bome.continual.run import Spec, carry_out_part
+
+    part = values.pop("part", "learning")
+    spec = Spec(task, strategy, seed, values, part)
+    folder = out if out is not None else directory.default_folder(spec.config())
+    with resumable(folder), stage_bar(task, quiet=quiet) as progress:
+        summary = carry_out_part(spec, folder, progress)
+    page = write_report(folder)
+    if summary["status"] == directory.DIVERGED:
+        raise StreamDivergedError(summary["reason"])
+    if as_json:
+        line(json.dumps(directory.plain(summary), ensure_ascii=False))
+    elif not quiet:
+        table(f"{task} by {strategy}, seed {seed}", ("", "result"), _stream_rows(summary))
+        line(f"report: {page}")
+
+
+def show(config: directory.Config, summary: dict[str, Any], page: Path, *, quiet: bool, as_json: bool) -> None:
+    """Print the outcome of a run on a task."""
+    if as_json:
+        line(json.dumps(directory.plain(summary), ensure_ascii=False))
+    elif not quiet:
+        table(f"{config.task} by {config.method}", ("", "result"), _rows(summary))
+        line(f"report: {page}")
+
+
+def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The outcome of a run as rows of a table."""
+    certificate, optimum = summary["certificate"] or {}, summary["optimum"]
+    f = number(summary["f"]) + ("" if optimum is None else f" (optimum {number(optimum['f'])})")
+    rows = [
+        ("status", f"{summary['status']}: {summary['reason']}"),
+        ("f", f),
+        ("q̂", number(summary["q"])),
+        ("distance to optimum", number(summary["distance_to_optimum"])),
+        ("certificate", certificate.get("verdict", "–")),
+        ("evaluations", _evaluations(summary)),
+        ("seconds", number(summary["seconds"])),
+    ]
+    for title, key in (("observed", "observed"), ("with θ solved afresh", "resolved")):
+        if summary.get(key):
+            rows.append((title, ", ".join(f"{name} {number(value)}" for name, value in summary[key].items())))
+    return rows + _tuned(summary)
+
+
+def _stream_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The outcome of a run on a stream as rows of a table."""
+    return [
+        ("status", f"{summary['status']}: {summary['reason']}"),
+        *(
+            (name.upper(), f"{number(value)} {'%' if name in ('acc', 'ft') else 'points'}")
+            for name, value in summary["observed"].items()
+            if value is not None
+        ),
+        ("evaluations", _evaluations(summary) or "–"),
+        ("seconds of learning", number(summary["seconds"])),
+        *_tuned(summary),
+    ]
+
+
+def _evaluations(summary: dict[str, Any]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in summary["evaluations"].items() if count)
+
+
+def _tuned(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a tuner picked, as a row if there was one."""
+    picked = ", ".join(f"{key} {number(value)}" for key, value in summary["tuned"].items())
+    return [("tuned", picked)] if picked else []

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from bome._version import __version__
-from bome.cli.console import line, number, stage_bar, table
+from bome.cli.console import line, number, stage_bar, table, told_how_to_continue
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
-from bome.cli.running import told_how_to_continue
 from bome.continual.settings import check_single_task
 from bome.errors import BilevelError, ProblemError
 from bome.runs import directory

@@ -1,6 +1,7 @@
 """Every mistake is one line on stderr and the right exit code."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from bome.cli import main, running
-from bome.cli.console import printable
+from bome.cli import main, run
+from bome.cli.main import VERBS, execute
 
 RUN = ["run", "coreset"]
 
@@ -72,7 +73,7 @@ MISTAKES: list[tuple[list[str], str]] = [
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, where runs draw no figures."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running, "write_report", lambda folder: folder / "report.html")
+    monkeypatch.setattr(run, "write_report", lambda folder: folder / "report.html")
     return tmp_path
 
 
@@ -154,11 +155,6 @@ def test_names_with_control_characters_are_spelled_out(capsys: pytest.CaptureFix
         assert printed.rstrip("\n").isprintable()
 
 
-def test_printable_keeps_the_letters_of_the_paper() -> None:
-    assert printable("q̂ θ^(T) 𝒦 ‖∇f‖²") == "q̂ θ^(T) 𝒦 ‖∇f‖²"
-    assert printable("a\tb\x1b") == r"a\tb\x1b"
-
-
 def test_an_unexpected_error_is_one_line_exit_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,3 +224,23 @@ bome_command.main()
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "error: interrupted\n")
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["--help"]):
+        assert execute(arguments) == 0
+        printed = capsys.readouterr().out
+        assert all(verb.__name__ in printed for verb in VERBS)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["--version"]) == 0
+    assert re.fullmatch(r"bome \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_help_does_not_load_the_drawing_library() -> None:
+    script = (
+        "import sys; from bome.cli.main import execute; code = execute(['--help']); "
+        "sys.exit(code or 'matplotlib' in sys.modules or 'jinja2' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL, check=False).returncode == 0

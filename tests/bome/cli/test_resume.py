@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from bome.cli import resume, running
+from bome.cli import resume, run
 from bome.cli.main import execute
-from bome.cli.running import told_to_resume
 from bome.runs import directory
 from bome.storage import checkpoint
 
@@ -30,7 +29,7 @@ TIMING = {"seconds"}
 def _no_page() -> Iterator[None]:
     """Reports have tests of their own; drawing takes most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (running, resume):
+        for module in (run, resume):
             patch.setattr(module, "write_report", _touch)
         yield
 
@@ -107,20 +106,6 @@ def test_an_interrupted_run_continues_to_the_same_bits(
     assert rows(folder) == rows(whole)
     mine, theirs = (directory.read_summary(each) or {} for each in (folder, whole))
     assert {**mine, "seconds": 0} == {**theirs, "seconds": 0}
-
-
-@pytest.mark.parametrize("begun", [True, False])
-def test_only_a_run_that_has_begun_is_said_to_be_resumable(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: bool
-) -> None:
-    folder = tmp_path / "my run"
-    if begun:
-        folder.mkdir()
-        (folder / directory.CONFIG).touch()
-    with pytest.raises(KeyboardInterrupt), told_to_resume(folder):
-        raise KeyboardInterrupt
-    told = capsys.readouterr().err.replace("\n", "")
-    assert told == (f"continue with: bome resume '{folder}'" if begun else "")
 
 
 def test_a_damaged_summary_is_told(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

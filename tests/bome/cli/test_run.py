@@ -7,12 +7,11 @@ import pytest
 import torch
 from rich.cells import cell_len
 
-from bome.cli import running
+from bome.cli import run
 from bome.cli.main import execute
-from bome.cli.options import OracleChoice
-from bome.oracles import OracleName
 from bome.runs import directory
 from bome.runs.directory import read_metrics
+from bome.runs.plan import plan
 from bome.storage import checkpoint
 from bome.storage.history import History
 
@@ -26,7 +25,7 @@ KEYS = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, where runs draw no figures: reports have tests of their own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running, "write_report", lambda folder: folder / "report.html")
+    monkeypatch.setattr(run, "write_report", lambda folder: folder / "report.html")
     return tmp_path
 
 
@@ -103,10 +102,6 @@ def test_every_oracle_gives_the_same_result(place: Path, oracle: str) -> None:
     assert first["f"] == pytest.approx(second["f"], rel=1e-12)
 
 
-def test_the_choice_of_oracles_is_that_of_the_library() -> None:
-    assert tuple(OracleChoice) == OracleName.__args__  # type: ignore[attr-defined]
-
-
 def test_a_second_run_goes_to_a_place_of_its_own(place: Path) -> None:
     for _ in range(2):
         assert execute(["run", "lls", "--set", "steps=2", "--quiet"]) == 0
@@ -147,3 +142,7 @@ def test_the_seed_decides_the_result(place: Path) -> None:
     assert c is not None
     assert torch.equal(a.state["v"][0], b.state["v"][0])
     assert not torch.equal(a.state["v"][0], c.state["v"][0])
+
+
+def test_a_plan_given_by_the_command_line_is_that_of_the_library() -> None:
+    assert directory.checked_plan("lls", "bome", {"eta": "0.25"}, 0).method == plan("lls", "bome", {"eta": 0.25}).method
