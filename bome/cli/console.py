@@ -44,9 +44,9 @@ def resumable(folder: Path) -> Iterator[None]:
         code = 128 + signal.SIGINT if isinstance(end, KeyboardInterrupt) else end.code
         if not (folder / CONFIG).exists() or code not in (128 + signal.SIGINT, 128 + signal.SIGTERM):
             raise
-        error = StoppedError(int(code))
-        error.add_note(hint)
-        raise error from None
+        stopped = StoppedError(int(code))
+        stopped.add_note(hint)
+        raise stopped from None
 
 
 @contextmanager
