@@ -21,7 +21,6 @@ UNTESTED: dict[str, str] = {}
 
 
 OPEN = {
-    "bome/cli",
     "bome/runs/sweep.py",
     "bome_studies/theory/instances.py",
     "bome_studies/theory/study.py",

@@ -21,7 +21,7 @@ from bome.estimators.guard import Candidates, Verdict, judge, learn_candidates, 
 from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
 from bome.estimators.rows import Rows, folds, marks, natural_order
 from bome.estimators.softmax import probabilities
-from bome.storage.stages import Stages, digest
+from bome.storage.memo import Memo, digest
 from bome.tables.encoder import Encoder
 
 
@@ -125,9 +125,10 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             trusted_x = self._encoder.transform(apart)
             rows = Rows(x, codes, trusted_x, apart_codes, classes, number, marks(trusted_x))
         self._check_classes(codes, rows.trusted_labels)
-        stages = Stages() if record is None else Stages(Path(record) / self._key(rows, mask, seed, key))
+        memo = Memo(None if record is None else Path(record))
+        key = "" if record is None else self._key(rows, mask, seed, key)
         with threads_for(x.shape[0] * x.shape[1]):
-            self._fit_rows(rows, mask, seed, tell, stages)
+            self._fit_rows(rows, mask, seed, tell, memo, key)
         return self
 
     def decision_function(self, X: Any) -> Array:  # noqa: N803
@@ -245,7 +246,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inputs = [key] if key else [rows.x, rows.labels, mask, rows.trusted_x, rows.trusted_labels]
         return digest([*inputs, seed, self.guard_folds, self.model, self.warm_start_weights])
 
-    def _fit_rows(self, everything: Rows, mask: Array, seed: int, tell: Report, stages: Stages) -> None:
+    def _fit_rows(self, everything: Rows, mask: Array, seed: int, tell: Report, memo: Memo, key: str) -> None:
         """Everything after the input is understood: fit, choose, and put results in the order of the input."""
         doubtful = np.flatnonzero(~mask)
         if not len(doubtful):
@@ -258,7 +259,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitter = tuned(self._fitter(seed, x), rows)
         tell("fitting the trusted rows", 1, 1)
         first = self._first(rows, order, fitter)
-        verdict = judge(rows, fitter, first, int(self.guard_folds), seed, tell, stages)
+        verdict = judge(rows, fitter, first, int(self.guard_folds), seed, tell, memo, key)
         candidates = learn_candidates(
             rows, fitter, first, seed, lambda done, total: tell("learning weights", done, total)
         )

@@ -13,7 +13,7 @@ from bome.estimators.models import Fitter, LinearFitter, Model, square_length
 from bome.estimators.rows import Rows, copies, stack, trusted_folds
 from bome.estimators.softmax import calibrated_error, log_loss, probabilities
 from bome.estimators.weighting import Weighting, learn_factors
-from bome.storage.stages import Stages
+from bome.storage.memo import Memo
 
 RIDGES = (30, 10, 3, 1, 0.3, 0.1)
 """Of models of the trusted rows alone, times 10⁻⁴ and the mean squared length of a row."""
@@ -146,9 +146,12 @@ class Verdict:
 
 
 def judge(
-    rows: Rows, fitter: Fitter, first: Array | None, count: int, seed: int, tell: Report, stages: Stages
+    rows: Rows, fitter: Fitter, first: Array | None, count: int, seed: int, tell: Report, memo: Memo, key: str
 ) -> Verdict:
-    """Fit the candidates without one part of the trusted rows after the other, and compare them on that part."""
+    """Fit the candidates without one part of the trusted rows after the other, and compare them on that part.
+
+    Parts that are finished are read from the memo, if they are of the same key.
+    """
     large = rows.x.shape[0] * rows.x.shape[1] > LARGE
     limit = max(1000, GUARD_ENTRIES // max(1, rows.x.shape[1]))
     if len(rows.labels) > limit:
@@ -164,7 +167,7 @@ def judge(
         if not others.any():  # all are copies of rows that are held out
             continue
         apart, start = rows.some(others), None if first is None else first[others]
-        found = stages.keep(f"held-out-{number}", partial(_held_out, apart, fit, held, fitter, start, seed))
+        found = memo.keep(f"held-out-{number}", key, partial(_held_out, apart, fit, held, fitter, start, seed))
         labels.append(rows.trusted_labels[held])
         for name, some in found.items():
             logits.setdefault(name, []).append(some)

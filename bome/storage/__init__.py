@@ -1,1 +1,1 @@
-"""Everything that must survive a crash: checkpoints, histories, finished stages."""
+"""Everything that must survive a crash: checkpoints, histories, finished parts, folders."""

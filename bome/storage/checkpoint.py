@@ -40,7 +40,7 @@ from bome.storage.atomic import (
     unwritable,
     write_folder,
 )
-from bome.storage.encoding import MALFORMED, Encoder, decode, digest, entry, seal, tensor_file
+from bome.storage.encoding import MALFORMED, Encoder, decode, entry, sha256, tensor_file
 
 FORMAT = 1
 
@@ -178,7 +178,13 @@ def contents(state: Any, text: str, tensors: str) -> dict[str, bytes]:
 
 def manifest(step: int, records: dict[str, dict[str, Any]], **more: int) -> bytes:
     """Return the content of the manifest; equal records give equal bytes."""
-    return seal({"format": FORMAT, "step": step, "files": dict(sorted(records.items())), **more}, indent=1)
+    return _seal({"format": FORMAT, "step": step, "files": records, **more})
+
+
+def _seal(body: dict[str, Any]) -> bytes:
+    """Return the manifest with the digest of itself; equal bodies give equal bytes."""
+    seal = sha256(json.dumps(body, sort_keys=True).encode())
+    return json.dumps({**body, "seal": seal}, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def _pack(step: int, state: Any) -> dict[str, bytes]:
@@ -217,7 +223,7 @@ def _read_manifest(path: Path) -> tuple[int, dict[str, dict[str, Any]], int]:
         del body["seal"]
         found = body["format"]
         # The same bytes again, and nothing else: this also refuses changes that mean nothing in JSON.
-        genuine = seal(body, indent=1) == raw
+        genuine = _seal(body) == raw
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise StorageError(f"{path}: {MANIFEST} is damaged") from error
     if found != FORMAT:
@@ -247,7 +253,7 @@ def _read_verified(path: Path, record: Any) -> bytes:
         raise StorageError(f"{path.parent}: {MANIFEST} is malformed")
     size = record["size"]
     data = _read_file(path, range(size, size + 1))
-    if digest(data) != record.get("sha256"):
+    if sha256(data) != record.get("sha256"):
         raise StorageError(f"{path.parent}: checksum mismatch in {path.name}")
     return data
 

@@ -152,17 +152,11 @@ def tensor_header(tensors: dict[str, torch.Tensor]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def digest(data: bytes) -> str:
-    """SHA-256 as text."""
+def sha256(data: bytes) -> str:
+    """The digest of a file as text."""
     return hashlib.sha256(data).hexdigest()
 
 
 def entry(data: bytes) -> dict[str, Any]:
     """Size and digest of a file, as a sealed file beside it tells them."""
-    return {"sha256": digest(data), "size": len(data)}
-
-
-def seal(body: dict[str, Any], indent: int | None = None) -> bytes:
-    """The body as JSON with a digest of itself; what a sealed file holds gives the very bytes of the file again."""
-    whole = {**body, "seal": digest(json.dumps(dict(sorted(body.items()))).encode())}
-    return json.dumps(dict(sorted(whole.items())), indent=indent).encode() + b"\n"
+    return {"sha256": sha256(data), "size": len(data)}

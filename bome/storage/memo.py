@@ -1,15 +1,17 @@
 """Finished parts of long work: what is there, and was made with the same settings, is not computed again."""
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 
 from bome.errors import ProblemError
 from bome.storage.atomic import read_regular, write_atomic
-from bome.storage.encoding import MALFORMED, ArrayEncoder, decode, digest, entry, seal, tensor_file
+from bome.storage.encoding import MALFORMED, ArrayEncoder, decode, entry, sha256, tensor_file
 
 FORMAT = 1
 
@@ -66,7 +68,7 @@ class Memo:
             tensors = tensor_file(encoder.tensors)
             write_atomic(_with(self._folder / name, "safetensors"), tensors)
             body["tensors"] = entry(tensors)
-        write_atomic(_with(self._folder / name, "json"), seal(body))
+        write_atomic(_with(self._folder / name, "json"), _sealed(body))
 
     def keep(self, name: str, spec: Any, compute: Callable[[], Any]) -> Any:
         """The value of a part: read if it is there, otherwise computed and written."""
@@ -77,16 +79,14 @@ class Memo:
         return value
 
     def _verified(self, place: Path, spec: Any) -> Any | None:
-        raw = read_regular(_with(place, "json"))
-        body = json.loads(raw)
-        del body["seal"]
-        if raw != seal(body) or body["format"] != FORMAT or json.dumps(body["spec"]) != json.dumps(spec):
+        body = _unsealed(read_regular(_with(place, "json")))
+        if body["format"] != FORMAT or json.dumps(body["spec"]) != json.dumps(spec):
             return None
         tensors = {}
         if body["tensors"] is not None:
             size = body["tensors"]["size"]
             data = read_regular(_with(place, "safetensors"), range(size, size + 1))
-            if digest(data) != body["tensors"]["sha256"]:
+            if sha256(data) != body["tensors"]["sha256"]:
                 return None
             tensors = safetensors.torch.load(data)
         return decode(body["value"], tensors)
@@ -103,3 +103,40 @@ def _encoded(spec: Any) -> Any:
 
 def _with(place: Path, ending: str) -> Path:
     return place.with_name(f"{place.name}.{ending}")
+
+
+_SEAL = b'{"seal": "'
+
+
+def _sealed(body: dict[str, Any]) -> bytes:
+    """The body as JSON that begins with the digest of all that follows."""
+    rest = b'", ' + json.dumps(body).encode()[1:] + b"\n"
+    return _SEAL + sha256(rest).encode() + rest
+
+
+def _unsealed(raw: bytes) -> Any:
+    """The body that was sealed; a ValueError if a bit of it was changed since."""
+    seal, rest = raw[: len(_SEAL) + 64], raw[len(_SEAL) + 64 :]
+    if seal != _SEAL + sha256(rest).encode():
+        raise ValueError("not sealed")
+    return json.loads(raw)
+
+
+def digest(values: Iterable[Any]) -> str:
+    """A digest of arrays, sparse matrices and whatever has a telling `repr`, for specifications."""
+    sha = hashlib.sha256()
+    for value in values:
+        for part in _parts(value):
+            sha.update(f"{part.dtype} {part.shape} ".encode())
+            sha.update(memoryview(part).cast("B"))
+    return sha.hexdigest()
+
+
+def _parts(value: Any) -> list[Any]:
+    """The value as plain arrays."""
+    if hasattr(value, "indptr"):  # a sparse matrix
+        return [value.data, value.indices, value.indptr]
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return [np.ascontiguousarray(value)]
+    text = "\0".join(map(str, value)) if isinstance(value, np.ndarray) else repr(value)
+    return [np.frombuffer(text.encode("utf-8", "surrogatepass") + b"\0", dtype=np.uint8)]

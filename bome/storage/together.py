@@ -19,7 +19,7 @@ from bome.core.ranks import Ranks, whole
 from bome.errors import StorageError
 from bome.storage.atomic import publish, sync_folder, write_file
 from bome.storage.checkpoint import MANIFEST, STATE, TENSORS, contents, manifest, prune, tidy
-from bome.storage.encoding import Encoder, digest, entry, tensor_header
+from bome.storage.encoding import Encoder, entry, sha256, tensor_header
 
 
 def save_together(folder: Path, step: int, shared: dict[str, Any], own: dict[str, Any], ranks: Ranks) -> Path:
@@ -54,7 +54,7 @@ def save_together(folder: Path, step: int, shared: dict[str, Any], own: dict[str
             finally:  # all ranks must take part in gathering, whatever happens to their own files
                 sink.write_all(encoder.tensors)
             sink.close()
-        mine = {name: (len(data), digest(data)) for name, data in files.items()}
+        mine = {name: (len(data), sha256(data)) for name, data in files.items()}
         records = _gathered(mine, ranks)
         with _together(ranks, target):
             if first:

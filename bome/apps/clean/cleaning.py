@@ -30,7 +30,7 @@ from bome.estimators.cleaner import HyperCleaner
 from bome.reports import cleaner as page
 from bome.reports.cleaner import Shown
 from bome.storage.atomic import write_atomic
-from bome.storage.stages import digest
+from bome.storage.memo import digest
 from bome.tables import scan
 from bome.tables.images import png, thumbnail
 from bome.tables.layout import Layout, choose, image_path

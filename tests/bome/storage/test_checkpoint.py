@@ -35,7 +35,7 @@ from bome.errors import ProblemError, StorageError
 from bome.storage import atomic, checkpoint
 from bome.storage.atomic import write_atomic
 from bome.storage.checkpoint import CheckpointWarning, load, load_latest, save
-from bome.storage.encoding import entry, seal
+from bome.storage.encoding import entry
 
 FILES = ("manifest.json", "state.json", "tensors.safetensors")
 DTYPES = (
@@ -573,7 +573,7 @@ def forge(path: Path, files: dict[str, bytes], /, **changes: Any) -> None:
     contents = {name: (path / name).read_bytes() for name in ("state.json", "tensors.safetensors")}
     records = {name: entry(data) for name, data in contents.items()}
     body = {"format": checkpoint.FORMAT, "step": 2, "files": records, **changes}
-    (path / "manifest.json").write_bytes(seal(body, indent=1))
+    (path / "manifest.json").write_bytes(checkpoint._seal(body))
 
 
 def header(text: str) -> bytes:

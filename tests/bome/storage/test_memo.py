@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 from bome.errors import ProblemError, StorageError
 from bome.storage import memo as module
-from bome.storage.encoding import seal
-from bome.storage.memo import Memo
+from bome.storage.memo import Memo, digest
 
 VALUE = {"loss": [0.5, math.nan, -math.inf], "rows": (1, "grün", None), "weights": torch.arange(6.0).reshape(2, 3)}
 SPEC = {"seed": 0, "steps": 10, "lr": 0.1, "sizes": (1, 2)}
@@ -122,11 +122,11 @@ def test_a_sealed_part_that_makes_no_sense_is_not_there(tmp_path: Path) -> None:
     spec = module._encoded(SPEC)
     for value, tensors in (({"$tensor": "t7"}, None), ({"$tuple": 1}, None), (1, []), (1, {"size": "x"})):
         body = {"format": module.FORMAT, "spec": spec, "value": value, "tensors": tensors}
-        (tmp_path / "part.json").write_bytes(seal(body))
+        (tmp_path / "part.json").write_bytes(module._sealed(body))
         assert memo.read("part", SPEC) is None
-    (tmp_path / "part.json").write_bytes(seal({**body, "value": 5, "tensors": None}))
+    (tmp_path / "part.json").write_bytes(module._sealed({**body, "value": 5, "tensors": None}))
     assert memo.read("part", SPEC) == 5
-    (tmp_path / "part.json").write_bytes(seal({**body, "value": 5, "tensors": None, "format": 2}))
+    (tmp_path / "part.json").write_bytes(module._sealed({**body, "value": 5, "tensors": None, "format": 2}))
     assert memo.read("part", SPEC) is None
 
 
@@ -173,3 +173,13 @@ def test_a_kill_between_tensors_and_json_leaves_the_old_part_or_none(tmp_path: P
     assert same(memo.read("part", spec), other)
     memo.write("part", spec, 1)
     assert sorted(path.name for path in tmp_path.iterdir() if ".tmp-" in path.name) == []
+
+
+def test_the_digest_tells_any_two_inputs_apart() -> None:
+    x = np.arange(6.0)
+    inputs: list[Any] = [
+        x, x.reshape(2, 3), x.astype(np.float32), -x, sparse.csr_matrix(x), sparse.csr_matrix(x[::-1]), 1, "1", None,
+        np.array(["a", "bc"], dtype=object), np.array(["ab", "c"], dtype=object),
+    ]  # fmt: skip
+    assert len({digest([value]) for value in inputs}) == len(inputs)
+    assert digest([x]) == digest([x.copy()])

@@ -1,48 +1,12 @@
-"""A fit that was stopped goes on from its finished stages, and only from its own."""
+"""A fit that was stopped goes on from its finished parts, and only from its own."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from bome.estimators import HyperCleaner, guard
-from bome.storage.stages import Stages, digest
-
-
-def test_a_stage_is_computed_once(tmp_path: Path) -> None:
-    made = {"a": np.arange(3.0), "b": np.array([[True, False]])}
-    calls: list[int] = []
-
-    def compute() -> dict[str, Any]:
-        calls.append(1)
-        return made
-
-    for _ in range(2):
-        found = Stages(tmp_path).keep("s", compute)
-        assert all((found[key] == made[key]).all() and found[key].dtype == made[key].dtype for key in made)
-    assert len(calls) == 1
-    Stages(tmp_path).keep("other", compute)
-    Stages().keep("s", compute)
-    assert len(calls) == 3
-
-
-def test_a_damaged_stage_is_computed_again(tmp_path: Path) -> None:
-    Stages(tmp_path).keep("s", lambda: {"a": np.zeros(2)})
-    for path in tmp_path.rglob("*.safetensors"):
-        path.write_bytes(b"x")
-    assert (Stages(tmp_path).keep("s", lambda: {"a": np.ones(2)})["a"] == 1).all()
-
-
-def test_the_digest_tells_any_two_inputs_apart() -> None:
-    x = np.arange(6.0)
-    inputs: list[Any] = [
-        x, x.reshape(2, 3), x.astype(np.float32), -x, sparse.csr_matrix(x), sparse.csr_matrix(x[::-1]), 1, "1", None,
-        np.array(["a", "bc"], dtype=object), np.array(["ab", "c"], dtype=object),
-    ]  # fmt: skip
-    assert len({digest([value]) for value in inputs}) == len(inputs)
-    assert digest([x]) == digest([x.copy()])
 
 
 def rows(seed: int) -> tuple[Any, Any]:
