@@ -1,4 +1,4 @@
-"""The command `bome`. A new verb is a file in this package and a place in `OWN`."""
+"""The command `bome`: built-in verbs, those of other packages, and what becomes of errors and interruptions."""
 
 import contextlib
 import io
@@ -9,7 +9,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from types import FrameType
 from typing import Annotated, Any, Protocol, TextIO, runtime_checkable
 
@@ -27,29 +26,15 @@ from bome.cli.resume import resume
 from bome.cli.run import run
 from bome.cli.sweep import sweep
 from bome.errors import BilevelError, StorageError
+from bome.runs.names import plugins
 
-OWN: tuple[Callable[..., None], ...] = (demo, ls, run, resume, sweep, report, clean, predict, mix)
-ORDER = ("demo", "ls", "run", "resume", "sweep", "report", "reproduce", "clean", "predict", "mix", "bench")
-"""Of the verbs in the help; those of other packages come last."""
+Verb = Callable[..., None]
 
+BUILT_IN: tuple[Verb, ...] = (demo, ls, run, resume, sweep, report, clean, predict, mix)
+"""In the order of the help; no plug-in can replace one."""
 
 INTERNAL, IO, INTERRUPTED, PIPE, TERMINATED = 1, StorageError.exit_code, 128 + 2, 128 + 13, 128 + 15
 """Exit codes that belong to no kind of `BilevelError`."""
-
-
-def _verbs() -> list[Callable[..., None]]:
-    """Our own verbs and those that installed packages announce as entry points of the group `bome.verbs`."""
-    known = {verb.__name__: verb for verb in OWN}
-    known |= {point.name: point.load() for point in entry_points(group="bome.verbs")}
-    names = [*(name for name in ORDER if name in known), *sorted(set(known) - set(ORDER))]
-    return [known[name] for name in names]
-
-
-VERBS = _verbs()
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
-for verb in VERBS:
-    app.command()(verb)
 
 
 @dataclass
@@ -69,7 +54,6 @@ class UsageError(Protocol):
         """What is wrong."""
 
 
-@app.callback(invoke_without_command=True)
 def options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of errors.")] = False,
@@ -83,6 +67,28 @@ def options(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit()
+
+
+def verbs() -> dict[str, Verb]:
+    """All verbs by name: the built-in ones, then those of the entry points `bome.verbs` in the order of their names."""
+    own = {verb.__name__: verb for verb in BUILT_IN}
+    return {**own, **dict(sorted(plugins("bome.verbs", own, _is_verb).items()))}
+
+
+def _is_verb(thing: Any) -> bool:
+    """Whether the command line can be made with this function; whatever is wrong with it is raised."""
+    app = typer.Typer()
+    app.command()(thing)
+    typer.main.get_command(app)
+    return True
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
+    app.callback(invoke_without_command=True)(options)
+    for name, verb in verbs().items():
+        app.command(name)(verb)
+    return app
 
 
 def main() -> None:
@@ -99,7 +105,7 @@ def execute(arguments: Sequence[str]) -> int:
     given = Options()
     try:
         with _warnings_in_lines():
-            code = typer.main.get_command(app)(list(arguments), prog_name="bome", standalone_mode=False, obj=given)
+            code = typer.main.get_command(_app())(list(arguments), prog_name="bome", standalone_mode=False, obj=given)
             sys.stdout.flush()
     except SystemExit as end:
         code = PIPE if end.code == INTERNAL else end.code  # typer and rich leave with 1 when the reader is gone

@@ -4,13 +4,15 @@ import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
 
 from bome.cli import main, run
-from bome.cli.main import VERBS, execute
+from bome.cli.main import execute
 
 RUN = ["run", "coreset"]
 
@@ -162,10 +164,7 @@ def test_an_unexpected_error_is_one_line_exit_1(
         """Break."""
         raise ZeroDivisionError("oh\nno")
 
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.callback(invoke_without_command=True)(main.options)
-    app.command()(broken)
-    monkeypatch.setattr(main, "app", app)
+    monkeypatch.setattr(main, "verbs", lambda: {"broken": broken})
     assert main.execute(["broken"]) == 1
     assert (
         capsys.readouterr().err == r"error: internal: ZeroDivisionError: oh\nno; 'bome --debug ...' shows where" + "\n"
@@ -190,10 +189,7 @@ def test_whatever_else_ends_a_command_has_its_code(
         """Break."""
         raise error
 
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.callback(invoke_without_command=True)(main.options)
-    app.command()(broken)
-    monkeypatch.setattr(main, "app", app)
+    monkeypatch.setattr(main, "verbs", lambda: {"broken": broken})
     monkeypatch.setattr(main, "_silence_stdout", lambda: None)
     assert main.execute(["broken"]) == code
     assert capsys.readouterr().err.count("\n") == (0 if code == 141 else 1)
@@ -230,7 +226,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["--help"]):
         assert execute(arguments) == 0
         printed = capsys.readouterr().out
-        assert all(verb.__name__ in printed for verb in VERBS)
+        assert all(name in printed for name in main.verbs())
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,3 +240,53 @@ def test_help_does_not_load_the_drawing_library() -> None:
         "sys.exit(code or 'matplotlib' in sys.modules or 'jinja2' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+class Offers(list[metadata.EntryPoint]):
+    """Plug-ins as other packages would offer them."""
+
+    def __init__(self, **modules: str) -> None:
+        super().__init__(metadata.EntryPoint(name, module, "bome.verbs") for name, module in modules.items())
+
+
+def a_verb(path: Path, often: Annotated[int, typer.Option("--often")] = 1) -> None:
+    """Say where."""
+    typer.echo(f"{path} {often}")
+
+
+def no_verb(what: tuple[list[int], int]) -> None:
+    """Has an argument that no command line can give."""
+
+
+def test_verbs_of_other_packages_come_last_and_are_carried_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = f"{__name__}:a_verb"
+    monkeypatch.setattr("bome.runs.names.entry_points", lambda group: Offers(zebra=here, aardvark=here))
+    assert list(main.verbs()) == [*(verb.__name__ for verb in main.BUILT_IN), "aardvark", "zebra"]
+    assert execute(["zebra", "there", "--often", "3"]) == 0
+    assert tuple(capsys.readouterr()) == ("there 3\n", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "reason"),
+    [
+        ("missing", "no_such_package:verb", "ModuleNotFoundError: No module named 'no_such_package'"),
+        ("absent", f"{__name__}:nothing", "AttributeError"),
+        ("wrong", f"{__name__}:no_verb", "AssertionError: "),
+        ("number", f"{__name__}:IO", "left out"),
+        ("run", f"{__name__}:a_verb", "the name 'run' is taken"),
+    ],
+)
+def test_a_verb_that_is_of_no_use_is_a_warning_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, place: str, reason: str
+) -> None:
+    monkeypatch.setattr("bome.runs.names.entry_points", lambda group: Offers(**{name: place}))
+    assert execute(["--version"]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith(f"warning: '{name}' of the package ")
+    assert reason in told
+    assert told.count("\n") == 1
+
+
+IO = 3
