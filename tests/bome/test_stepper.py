@@ -28,7 +28,6 @@ from bome._typing import Projection
 from bome.core.barrier import Metric
 from bome.data.streams import Minibatches
 from bome.errors import NonFiniteError, ProblemError
-from bome.methods import Method
 from tests.support.samples import (
     NAMES,
     Calls,
@@ -508,12 +507,3 @@ def test_an_outer_loss_without_gradient_is_refused() -> None:
         stepper.step()
     assert not v.any()
     assert not theta.any()
-
-
-def test_a_method_is_named_after_its_class_by_default() -> None:
-    class Mine(Method):
-        def step(self, oracle: Any, point: Any, state: Any, batches: Any, metric: Any) -> Any:
-            raise NotImplementedError
-
-    assert Mine.name == "mine"
-    assert BOME.name == "bome"

@@ -1,4 +1,4 @@
-"""Modules whose gradients are only right after `backward()`: DDP wrappers."""
+"""Gradients by `backward()`, for modules whose gradients are only right after it: DDP wrappers."""
 
 from collections.abc import Iterator
 

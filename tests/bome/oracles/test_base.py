@@ -1,4 +1,4 @@
-"""The three oracles: the same numbers by three ways, in every form of variable, and no trace left."""
+"""What every oracle does: the same numbers by three ways, in every form of variable, and no trace left."""
 
 import gc
 import weakref
