@@ -1,6 +1,5 @@
 """Runs: resumed at every step bit for bit, interrupted by signals, and flat in memory."""
 
-import copy
 import gc
 import os
 import signal
@@ -20,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from bome import PerSample, Problem, Stepper
 from bome.data.streams import Constant, Data, Loader, Minibatches
-from bome.errors import NonFiniteError, ProblemError, RankError, RunInterruptedError, StorageError, WorkerError
+from bome.errors import NonFiniteError, ProblemError, RunInterruptedError, StorageError
 from bome.loop import Record, Result, run
 from bome.methods import BOME
 from bome.stopping import MaxSteps, Progress
@@ -337,14 +336,6 @@ def test_ctrl_c_before_another_signal_still_saves_the_step(tmp_path: Path) -> No
     saved = checkpoints.load_latest(tmp_path / "checkpoints")
     assert saved is not None
     assert saved.step == 1
-
-
-def test_errors_cross_to_another_process_whole() -> None:
-    errors = (RunInterruptedError(signal.SIGTERM, 3), NonFiniteError(2, "f", "try less"), RankError(1, [0]))
-    for error in (*errors, WorkerError(), ProblemError("a"), StorageError("b")):
-        error.add_note("and more")
-        there = copy.copy(error)  # by what pickle uses
-        assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
 
 
 def test_handlers_are_put_back_after_an_error_too(tmp_path: Path) -> None:

@@ -262,15 +262,6 @@ def test_only_the_rows_of_the_batch_are_touched_by_optimiser_and_projection(make
     assert (after[touched].abs() <= 0.01).all()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda p: SGD(p, 0.1, momentum=0.9), lambda p: Adam(p), lambda p: SGD(p, 0.1, weight_decay=1)]
-)
-def test_optimisers_that_move_other_rows_are_refused(make: Callable[..., Optimizer]) -> None:
-    sparse, _ = _table()
-    with pytest.raises(ProblemError, match=r"moves all rows of a PerSample.*: use SGD or"):
-        Stepper(sparse, bome(), make(sparse.v.leaves))
-
-
 def test_rows_may_be_vectors_on_the_simplex() -> None:
     table = PerSample(5, 1 / 3, shape=(3,), dtype=F64)
     data = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=F64)
