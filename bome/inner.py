@@ -40,6 +40,12 @@ class InnerMap(ABC):
         """One step, written into the tensors of `theta`; returns the new buffers."""
 
 
+def check_inner(inner: InnerMap) -> None:
+    """Refuse what is no inner map."""
+    if not isinstance(inner, InnerMap):
+        raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {inner!r}")
+
+
 class DifferentiableMap(InnerMap):
     """An inner map given by a pure rule for one leaf."""
 

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from bome._typing import Report
 from bome.errors import BilevelError, RunInterruptedError
 from bome.runs.directory import CONFIG
 from bome.stopping import Progress
@@ -137,7 +138,7 @@ def progress_bar(total: int, *, quiet: bool) -> Iterator[Bar | NoBar]:
 
 
 @contextmanager
-def stage_bar(name: str, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def stage_bar(name: str, *, quiet: bool) -> Iterator[Report]:
     """A bar over the parts of some work on stderr, if that is a terminal; it is told what is done, and of how much."""
     console = Console(stderr=True, markup=False, highlight=False)
     if quiet or not console.is_terminal:

@@ -7,13 +7,14 @@ A run whose process was killed continues from its newest checkpoint and ends bit
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 
+from bome._typing import Report
 from bome._version import __version__
 from bome.continual.contextual import Contextual, make_method
 from bome.continual.metrics import metrics
@@ -46,9 +47,6 @@ from bome.tuner import Tuner
 
 SAVE_SECONDS = 60.0
 """Time between checkpoints within a task; one is also written after every task."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with (what is being learned, batches done, batches in all)."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def is_same(found: Config, wanted: Config) -> bool:
     return (found.spec, found.settings) == (wanted.spec, wanted.settings)
 
 
-def carry_out_part(spec: Spec, folder: Path, progress: Progress | None = None) -> dict[str, Any]:
+def carry_out_part(spec: Spec, folder: Path, progress: Report | None = None) -> dict[str, Any]:
     """Run, or continue, one run in its folder; if it has ended there nothing is done.
 
     Returns:
@@ -186,7 +184,7 @@ def make_strategy(name: str, stream: Stream, settings: Settings, own: Mapping[st
 class _Run:
     """The only loop over tasks."""
 
-    def __init__(self, spec: Spec, folder: Path, progress: Progress | None) -> None:
+    def __init__(self, spec: Spec, folder: Path, progress: Report | None) -> None:
         settings, own = spec.settled()
         self._folder, self._progress = folder, progress
         self._stream: Stream = STREAMS[spec.task](spec.seed, spec.part)

@@ -37,7 +37,7 @@ from bome._typing import State
 from bome.core.barrier import Metric, Phi, barrier, euclidean, kkt_gradient, multiplier, weighted
 from bome.core.trees import Pair, axpy, sub
 from bome.errors import ProblemError
-from bome.inner import InnerMap
+from bome.inner import InnerMap, check_inner
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
 
@@ -75,8 +75,7 @@ class BOME(Method):
         check_positive("eta (η)", self.eta)
         if self.phi not in ("norm", "gap"):
             raise ProblemError(f"phi must be 'norm' (η‖∇q̂‖²) or 'gap' (η q̂), got {self.phi!r}")
-        if not isinstance(self.inner, InnerMap):
-            raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
+        check_inner(self.inner)
         if self.geometry not in ("euclidean", "steps"):
             raise ProblemError(f"geometry must be 'euclidean' or 'steps', got {self.geometry!r}")
         if self.draw not in ("one", "fresh"):

@@ -32,8 +32,7 @@ from bome._checks import check_positive
 from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, dot
-from bome.errors import ProblemError
-from bome.inner import InnerMap
+from bome.inner import InnerMap, check_inner
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
 
@@ -55,8 +54,7 @@ class BSG1(Method):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"eps": 1e-8}}
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, InnerMap):
-            raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
+        check_inner(self.inner)
         if self.eps != 0:
             check_positive("eps", self.eps)
 

@@ -30,8 +30,7 @@ from bome._checks import check_choice, check_count, check_positive
 from bome._typing import State
 from bome.core.barrier import Metric, euclidean, kkt_gradient
 from bome.core.trees import Pair, axpy, clone, number, sub
-from bome.errors import ProblemError
-from bome.inner import InnerMap
+from bome.inner import InnerMap, check_inner
 from bome.methods.base import Batches, Info, Method, Step
 from bome.oracles.base import Oracle
 
@@ -60,8 +59,7 @@ class PBGD(Method):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"warm": {"omega": "warm"}}
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, InnerMap):
-            raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
+        check_inner(self.inner)
         check_positive("gamma (γ)", self.gamma)
         check_count("ramp", self.ramp, least=0)
         check_choice("omega", self.omega, Omega)

@@ -40,8 +40,7 @@ from bome._checks import check_choice, check_nonnegative, check_positive
 from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, axpy, dot, number, scale
-from bome.errors import ProblemError
-from bome.inner import InnerMap
+from bome.inner import InnerMap, check_inner
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.bvfsm import stepped
 from bome.oracles.base import Needs, Oracle
@@ -80,8 +79,7 @@ class Penalty(Method):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"nu": 1e-4, "pairing": "mean"}}
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, InnerMap):
-            raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {self.inner!r}")
+        check_inner(self.inner)
         check_positive("epsilon (ε)", self.epsilon)
         check_positive("gamma (γ)", self.gamma)
         for name, value in (("lam (λ)", self.lam), ("nu (ν)", self.nu)):
