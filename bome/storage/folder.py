@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from bome._version import __version__
 from bome.errors import ProblemError, StorageError
@@ -19,7 +19,6 @@ from bome.storage.lock import LOCK
 
 CONFIG, SUMMARY = "config.json", "summary.json"
 
-Kind = Literal["run", "sweep", "clean", "mix", "reproduce", "bench", "continual"]
 State = Literal["new", "same", "finished"]
 
 NOUNS: dict[str, str] = {
@@ -31,7 +30,7 @@ NOUNS: dict[str, str] = {
     "bench": "benchmark",
     "continual": "continual run",
 }
-"""What a folder of each kind holds."""
+"""What a folder of each kind holds; verbs of other packages have kinds of their own."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Config:
         version: of this library.
     """
 
-    kind: Kind
+    kind: str
     spec: dict[str, Any]
     command: str
     place: str
@@ -63,7 +62,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def claim(self, kind: Kind, spec: Mapping[str, Any], command: str) -> State:
+    def claim(self, kind: str, spec: Mapping[str, Any], command: str) -> State:
         """Make the folder that of a command, unless it is that of another one.
 
         Args:
@@ -96,7 +95,7 @@ class Folder:
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {error.strerror}") from error
 
-    def holds(self, kind: Kind, spec: Mapping[str, Any]) -> bool:
+    def holds(self, kind: str, spec: Mapping[str, Any]) -> bool:
         """Whether this is the folder of such a command."""
         if not (self.path / CONFIG).exists():
             return False
@@ -117,8 +116,6 @@ class Folder:
         kinds = {"kind": str, "spec": dict, "command": str, "place": str, "version": str}
         if set(values) != set(kinds) or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
             raise StorageError(f"{path} is damaged: it does not say which command of bome made this folder")
-        if values["kind"] not in get_args(Kind):
-            raise StorageError(f"{path} is damaged: {values['kind']!r} is not a command of bome that makes folders")
         return Config(**values)
 
     def summary(self) -> dict[str, Any] | None:
@@ -134,7 +131,7 @@ class Folder:
         """Write `summary.json`, after everything else."""
         jsonfile.write(self.path / SUMMARY, dict(summary))
 
-    def _state(self, kind: Kind, spec: Mapping[str, Any]) -> State:
+    def _state(self, kind: str, spec: Mapping[str, Any]) -> State:
         other = "choose another --out"
         if self.path.exists() and not self.path.is_dir():
             raise ProblemError(f"{self.path} is a file: {other}")
@@ -142,15 +139,15 @@ class Folder:
             return "new"
         if not (self.path / CONFIG).exists():
             raise ProblemError(f"{self.path} is not empty and holds nothing of bome's: {other}")
-        config, noun = self.config(), NOUNS[kind]
+        config, noun = self.config(), _noun(kind)
         if config.kind != kind:
-            raise ProblemError(f"{self.path} holds a {NOUNS[config.kind]}, not a {noun}: {other}")
+            raise ProblemError(f"{self.path} holds a {_noun(config.kind)}, not a {noun}: {other}")
         if _text(config.spec) != _text(spec):
             raise ProblemError(f"{self.path} holds another {noun}, with other inputs or settings: {other}")
         return "same" if self.summary() is None else "finished"
 
 
-def free_place(name: str, kind: Kind | None = None, spec: Mapping[str, Any] | None = None) -> Path:
+def free_place(name: str, kind: str | None = None, spec: Mapping[str, Any] | None = None) -> Path:
     """A place under `runs/` of about this name that is free, or holds the command of this kind and specification."""
     base = Path("runs") / "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in name)[:200]
     place, number = base, 2
@@ -160,12 +157,17 @@ def free_place(name: str, kind: Kind | None = None, spec: Mapping[str, Any] | No
     return place
 
 
-def _holds(place: Path, kind: Kind | None, spec: Mapping[str, Any] | None) -> bool:
+def _holds(place: Path, kind: str | None, spec: Mapping[str, Any] | None) -> bool:
     """Whether a place holds what is wanted; a damaged one does not."""
     try:
         return kind is not None and spec is not None and Folder(place).holds(kind, spec)
     except StorageError:
         return False
+
+
+def _noun(kind: str) -> str:
+    """What a folder holds, in a sentence after "a"."""
+    return NOUNS.get(kind, f"result of 'bome {kind}'")
 
 
 def _text(spec: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
-"""Concrete problems with their usual settings and, where known, their solutions."""
+"""Concrete problems with their usual settings, and all that the author of another task needs."""
 
 from collections.abc import Callable
 
+from bome._checks import choose
 from bome.tasks import hyperclean, regularization
 from bome.tasks.coreset import coreset
 from bome.tasks.hyperclean import hyperclean_digits, hyperclean_fashion, hyperclean_mnist
@@ -10,7 +11,7 @@ from bome.tasks.minimax import minimax
 from bome.tasks.quadratic import QuadraticInstance, quadratic, quadratic_instance
 from bome.tasks.regularization import regularization_20news, regularization_digits
 from bome.tasks.sine import sine
-from bome.tasks.task import Optimum, Settings, Task
+from bome.tasks.task import Optimum, Settings, Stack, Task, norm
 
 TASKS: dict[str, Callable[..., Task]] = {
     "coreset": coreset,
@@ -43,13 +44,16 @@ __all__ = [
     "Optimum",
     "QuadraticInstance",
     "Settings",
+    "Stack",
     "Task",
+    "choose",
     "coreset",
     "hyperclean_digits",
     "hyperclean_fashion",
     "hyperclean_mnist",
     "lls",
     "minimax",
+    "norm",
     "quadratic",
     "quadratic_instance",
     "regularization_20news",

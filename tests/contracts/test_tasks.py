@@ -5,7 +5,8 @@ import os
 import pytest
 
 from bome import testing
-from bome.tasks import ON_DATA, TASKS
+from bome.runs.names import TASKS
+from bome.tasks import ON_DATA
 
 
 def _param(name: str) -> object:

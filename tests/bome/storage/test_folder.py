@@ -75,6 +75,12 @@ def test_what_belongs_to_others_is_refused(tmp_path: Path) -> None:
     assert refusal(folder, "run", {**SPEC, "set": {"lr": 0.1, "steps": 3.0}}) == f"{folder} {other}"
 
 
+def test_a_verb_of_another_package_has_folders_of_its_own_kind(tmp_path: Path) -> None:
+    assert claim(tmp_path, "prices") == "new"
+    assert Folder(tmp_path).config().kind == "prices"
+    assert refusal(tmp_path, "run") == f"{tmp_path} holds a result of 'bome prices', not a run: choose another --out"
+
+
 def test_strays_of_dead_processes_and_locks_do_not_count(tmp_path: Path) -> None:
     """As a kill during the very first write leaves them."""
     dead = dead_pid()
@@ -113,7 +119,7 @@ def test_a_damaged_config_or_summary_is_a_storage_error(tmp_path: Path, content:
             look()
 
 
-@pytest.mark.parametrize("change", [{"kind": "jog"}, {"spec": []}, {"command": None}, {"more": 1}])
+@pytest.mark.parametrize("change", [{"kind": 3}, {"spec": []}, {"command": None}, {"more": 1}])
 def test_a_config_of_wrong_types_is_damaged(tmp_path: Path, change: dict[str, Any]) -> None:
     claim(tmp_path)
     path = tmp_path / "config.json"
