@@ -1,13 +1,13 @@
 """`bome ls`: what there is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import table
+from bome.cli.console import line, table
 from bome.cli.docstrings import module_line, section
 from bome.continual.settings import BY_STREAM, CTN, STRATEGIES, strategy_variants
 from bome.continual.settings import Settings as StrategySettings
@@ -16,7 +16,7 @@ from bome.data.sets import available
 from bome.runs.names import METHODS, TASKS
 from bome.runs.plan import variants
 from bome.tasks import ON_DATA, SUGGESTED
-from bome.tasks.task import Settings
+from bome.tasks.task import Settings, Task
 
 
 class Kind(StrEnum):
@@ -24,33 +24,68 @@ class Kind(StrEnum):
 
     methods = "methods"
     tasks = "tasks"
+    strategies = "strategies"
     settings = "settings"
     data = "data"
 
 
-def ls(kind: Annotated[Kind | None, typer.Argument(help="By default all of them.")] = None) -> None:
-    """List methods, tasks, settings and data sets."""
-    shown = {Kind.methods: _methods, Kind.tasks: _tasks, Kind.settings: _settings, Kind.data: _data}
-    for each in Kind if kind is None else [kind]:
-        shown[each]()
+def ls(kind: Annotated[Kind | None, typer.Argument(help="By default the names of all of them.")] = None) -> None:
+    """List methods, tasks, strategies on streams of tasks, settings and data sets."""
+    pages = {
+        Kind.methods: _methods,
+        Kind.tasks: _tasks,
+        Kind.strategies: _strategies,
+        Kind.settings: _settings,
+        Kind.data: _data,
+    }
+    (_overview if kind is None else pages[kind])()
+
+
+def _overview() -> None:
+    """Names only, on one screen."""
+    names: dict[str, Iterable[str]] = {
+        "methods": METHODS,
+        "tasks": TASKS,
+        "strategies": STRATEGIES,
+        "streams": STREAMS,
+        "settings": [*(field.name for field in fields(Settings)), "variant", "start"],
+        "data": [each.name for each in available()],
+    }
+    table("", ("what", "names"), [(what, ", ".join(some)) for what, some in names.items()])
+    line(f"What they are: bome ls {'|'.join(Kind)}")
 
 
 def _methods() -> None:
     rows = [(name, ", ".join(variants(name)), module_line(kind)) for name, kind in METHODS.items()]
     table("Methods (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
-    rows = [(name, ", ".join(strategy_variants(name)), about.line) for name, about in STRATEGIES.items()]
-    table("Strategies on streams of tasks (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
 
 
 def _tasks() -> None:
     rows = []
     for name, make in TASKS.items():
-        told, optimum = section(make, "Args"), None if name in ON_DATA else make().optimum
-        rows.append((name, module_line(make), "optimum: " + ("unknown" if optimum is None else optimum.text)))
-        rows += [("", f"variant: {told.get('variant', '')}", f"start: {told.get('start', '')}")]
+        arguments, task = section(make, "Args"), _built(name)
+        optimum = "unknown" if task is None or task.optimum is None else task.optimum.text
+        rows.append((name, module_line(make), f"optimum: {optimum}"))
+        rows += [("", f"variant: {arguments.get('variant', '')}", f"start: {arguments.get('start', '')}")]
     table("Tasks (--set variant=..., --set start=...)", ("name", "description, variants", "optimum, starts"), rows)
+
+
+def _strategies() -> None:
+    """What can be run on streams of tasks, which, and with which settings."""
+    rows = [(name, ", ".join(strategy_variants(name)), about.line) for name, about in STRATEGIES.items()]
+    table("Strategies on streams of tasks (--method NAME or NAME:VARIANT)", ("name", "variants", "description"), rows)
     streams = [(name, (make.__doc__ or "").strip().split("\n")[0]) for name, make in STREAMS.items()]
-    table("Streams of tasks, for strategies (--set part=tuning for the tuning tasks)", ("name", "description"), streams)
+    table("Streams of tasks (--set part=tuning for the tuning tasks)", ("name", "description"), streams)
+    meaning = section(StrategySettings, "Attributes")
+    has = {name: set(about.settings) for name, about in STRATEGIES.items()}
+    table(
+        "Settings of strategies (--set KEY=VALUE)",
+        ("key", "meaning", "default", "strategies"),
+        [(x.name, meaning.get(x.name, ""), _default(x), _holders(x.name, has)) for x in fields(StrategySettings)],
+    )
+    usual = {**BY_STREAM, **{name: about.usual for name, about in STRATEGIES.items() if about.usual}}
+    further = [(name, _listed(values)) for name, values in usual.items()]
+    table("Further defaults of streams and strategies", ("stream or strategy", "settings"), further)
 
 
 def _settings() -> None:
@@ -59,33 +94,39 @@ def _settings() -> None:
     rows += [("variant", "of the task", "code"), ("start", "the starting point of the task", "by task")]
     table("Settings (--set KEY=VALUE)", ("key", "meaning", "default"), rows)
     for name, kind in METHODS.items():
-        told, common = section(kind, "Attributes"), {field.name for field in fields(Settings)}
+        meaning, common = section(kind, "Attributes"), {field.name for field in fields(Settings)}
         hidden = common | {"inner"}  # the inner map is made from inner_lr, inner_steps and inner_momentum
         own = [field for field in fields(kind) if field.name not in hidden]  # type: ignore[arg-type]
         if own:
-            rows = [(field.name, told.get(field.name, ""), _default(field)) for field in own]
+            rows = [(field.name, meaning.get(field.name, ""), _default(field)) for field in own]
             table(f"Settings of {name} only", ("key", "meaning", "default"), rows)
-    told = section(StrategySettings, "Attributes")
-    has = {name: set(about.settings) for name, about in STRATEGIES.items()}
-    table(
-        "Settings of strategies on streams of tasks",
-        ("key", "meaning", "default", "strategies"),
-        [(x.name, told.get(x.name, ""), _default(x), _holders(x.name, has)) for x in fields(StrategySettings)],
-    )
-    usual = {**BY_STREAM, **{name: about.usual for name, about in STRATEGIES.items() if about.usual}}
-    further = [(name, _told(values)) for name, values in usual.items()]
-    table("Further defaults of streams and strategies", ("stream or strategy", "settings"), further)
-    by_task = [(name, asdict(ON_DATA[name] if name in ON_DATA else make().settings)) for name, make in TASKS.items()]
-    keys = [key for key in by_task[0][1] if len({values[key] for _, values in by_task}) > 1]
-    table(
-        "Defaults by task", ("task", "settings"), [(name, _told({key: v[key] for key in keys})) for name, v in by_task]
-    )
-    suggested: dict[tuple[str, str], list[str]] = {}
-    for name, make in TASKS.items():
-        for method, values in (SUGGESTED[name] if name in SUGGESTED else make().suggested).items():
-            suggested.setdefault((method, _told(values)), []).append(name)
-    rows = [(method, values, ", ".join(names)) for (method, values), names in suggested.items()]
-    table("Further defaults of methods by task", ("method", "settings", "tasks"), rows)
+    _defaults()
+
+
+def _defaults() -> None:
+    """The settings that tasks have of their own."""
+    by_task: dict[str, dict[str, Any]] = {}
+    by_method: dict[tuple[str, str], list[str]] = {}
+    for name in TASKS:
+        task = _built(name)
+        settings = ON_DATA.get(name, None if task is None else task.settings)
+        suggested = SUGGESTED.get(name, {} if task is None else task.suggested)
+        by_task |= {} if settings is None else {name: asdict(settings)}
+        for method, values in suggested.items():
+            by_method.setdefault((method, _listed(values)), []).append(name)
+    keys = [field.name for field in fields(Settings) if len({v[field.name] for v in by_task.values()}) > 1]
+    rows = [(name, _listed({key: values[key] for key in keys})) for name, values in by_task.items()]
+    table("Defaults by task", ("task", "settings"), rows)
+    further = [(method, values, ", ".join(names)) for (method, values), names in by_method.items()]
+    table("Further defaults of methods by task", ("method", "settings", "tasks"), further)
+
+
+def _built(name: str) -> Task | None:
+    """A task, unless it needs data, or another package cannot build it by its name alone."""
+    try:
+        return None if name in ON_DATA else TASKS[name]()
+    except Exception:  # whatever is wrong with one task, the others are listed
+        return None
 
 
 def _data() -> None:
@@ -106,7 +147,7 @@ def _holders(key: str, has: Mapping[str, set[str]]) -> str:
     return ", ".join([*others, *(["ctn+…"] if set(contextual) <= set(names) else sorted(set(names) - set(others)))])
 
 
-def _told(values: Mapping[str, float | str]) -> str:
+def _listed(values: Mapping[str, float | str]) -> str:
     return ", ".join(f"{key}={x if isinstance(x, str) else f'{x:g}'}" for key, x in values.items())
 
 

@@ -1,29 +1,65 @@
 """`bome ls`."""
 
 import re
+from collections.abc import Iterable
 
 import pytest
 from rich.cells import cell_len
 
 from bome.cli.docstrings import section
+from bome.cli.ls import Kind
 from bome.cli.main import execute
+from bome.continual.settings import STRATEGIES
+from bome.continual.streams import STREAMS
+from bome.data.sets import available
 from bome.runs.names import METHODS, TASKS
-from bome.tasks.task import Settings
+from bome.tasks.task import Settings, Task
 
 
-def test_ls_shows_everything_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_fits_one_screen_and_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["ls"]) == 0
     printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert len(lines) < 24  # the prompt needs one
+    assert all(cell_len(line) <= 80 for line in lines)
+    words = set(re.findall(r"[\w+-]+", printed))
+    assert words >= {*METHODS, *TASKS, *STRATEGIES, *STREAMS, *section(Settings, "Attributes")}
+    assert words >= {each.name for each in available()}
+    assert lines[-1] == "What they are: bome ls methods|tasks|strategies|settings|data"
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_each_part_is_explained_in_80_columns(capsys: pytest.CaptureFixture[str], kind: Kind) -> None:
+    assert execute(["ls", kind]) == 0
+    printed = capsys.readouterr().out
     assert all(cell_len(line) <= 80 for line in printed.splitlines())
-    assert all(name in printed for name in (*METHODS, *TASKS, *section(Settings, "Attributes")))
-    for kind, name in (("methods", "published"), ("tasks", "isotropic"), ("settings", "inner_momentum")):
-        assert execute(["ls", kind]) == 0
-        assert name in capsys.readouterr().out
+    words: dict[Kind, Iterable[str]] = {
+        Kind.methods: ["published", *METHODS],
+        Kind.tasks: ["isotropic", *TASKS],
+        Kind.strategies: ["gamma_reptile", *STRATEGIES, *STREAMS],
+        Kind.settings: ["inner_momentum", *section(Settings, "Attributes")],
+        Kind.data: ["mnist", "MB"],
+    }
+    assert all(word in printed for word in words[kind])
+
+
+def test_methods_and_tasks_of_others_are_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(variant: str = "code", start: str = "a", seed: int = 0) -> Task:
+        """Cannot be built."""
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(METHODS._registered, "their-method", METHODS["bome"])
+    monkeypatch.setitem(TASKS._registered, "their-task", broken)
+    for kind in ([], ["methods"], ["tasks"], ["settings"]):
+        assert execute(["ls", *kind]) == 0
+        assert "their-" in capsys.readouterr().out
 
 
 def test_every_setting_is_explained() -> None:
-    told = section(Settings, "Attributes")
-    assert all(told[name] for name in Settings.__dataclass_fields__)
+    meaning = section(Settings, "Attributes")
+    assert all(meaning[name] for name in Settings.__dataclass_fields__)
 
 
 def test_listed_defaults_are_those_of_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
