@@ -8,14 +8,13 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 import bome
-from bome.loop import Record
 
 torch.manual_seed(0)
 x, x_val, truth = torch.randn(200, 5), torch.randn(100, 5), torch.randn(5, 1)
 y, y_val = x @ truth + torch.randn(200, 1), x_val @ truth
 
 
-def inner(log_decay: Tensor, theta: Tensor, batch: bome.data.streams.Batch) -> Tensor:
+def inner(log_decay: Tensor, theta: Tensor, batch: bome.data.Batch) -> Tensor:
     """g: ridge regression."""
     x, y = batch.data
     return mse_loss(x @ theta, y) + log_decay.exp() * theta.square().sum()
@@ -35,7 +34,7 @@ def train(steps: int, folder: Path) -> tuple[Tensor, Tensor]:
         outer_opt=torch.optim.Adam([log_decay], lr=0.05),
         data=bome.Data(inner=bome.Minibatches((x, y), 20, seed=1)),  # streams know their place, too
         stop=bome.MaxSteps(steps),
-        record=Record(folder, save_every=10, resume=True),
+        record=bome.Record(folder, save_every=10, resume=True),
     )
     return log_decay, theta
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 import bome
-from bome.loop import Record
 
 if "RANK" in os.environ:
     dist.init_process_group("gloo")
@@ -50,9 +49,9 @@ result = bome.run(
     bome.BOME(bome.GradientDescent(lr=0.1, steps=5)),
     outer_opt=torch.optim.Adam([trust], lr=0.2),
     inner_opt=torch.optim.Adam(net.parameters(), lr=0.03),
-    data=bome.Data(inner=bome.data.streams.Constant(shares), outer=bome.data.streams.Constant(held_out)),
+    data=bome.Data(inner=bome.data.Constant(shares), outer=bome.data.Constant(held_out)),
     stop=bome.MaxSteps(40),
-    record=Record(Path(folder), save_every=10, resume=True) if folder else None,
+    record=bome.Record(Path(folder), save_every=10, resume=True) if folder else None,
 )
 if rank == 0:
     print(f"{world} ranks, trust {[round(t, 4) for t in trust.softmax(0).tolist()]}, f {result.f:.4f}")
