@@ -57,7 +57,7 @@ def read_regular(path: Path, sizes: range = range(sys.maxsize)) -> bytes:
         OSError: it cannot be read.
     """
     # A pipe in the place of the file would otherwise block here for ever.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
             raise StorageError(f"{path.parent}: {path.name} is not a regular file")
