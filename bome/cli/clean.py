@@ -1,8 +1,6 @@
 """`bome clean`: find the wrong labels of a table."""
 
 import json
-import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +10,7 @@ from bome.cli.console import line, note, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:  # scikit-learn takes a while to import
-    from bome.apps.clean.cleaning import Request
+    from bome.apps.clean.inputs import Request
 
 Columns = list[str] | None
 
@@ -39,10 +37,10 @@ def clean(
 
     Writes weights.csv, issues.csv, model.safetensors (for 'bome predict') and report.html.
     """
-    from bome.apps.clean.cleaning import Request
+    from bome.apps.clean.inputs import Request
 
     request = Request(train, trusted, label, tuple(text or ()), tuple(image or ()), tuple(drop or ()), seed)
-    folder, summary = clean_into(out, request, command_of(request, out), quiet=quiet)
+    folder, summary = clean_into(out, request, quiet=quiet)
     if as_json:
         line(json.dumps({**summary, "folder": str(folder)}, ensure_ascii=False))
     elif not quiet:
@@ -50,45 +48,24 @@ def clean(
         line(f"report: {folder / 'report.html'}")
 
 
-def clean_into(out: Path | None, request: "Request", command: str, *, quiet: bool) -> tuple[Path, dict[str, Any]]:
+def clean_into(out: Path | None, request: "Request", *, quiet: bool) -> tuple[Path, dict[str, Any]]:
     """Clean a table; nothing is computed again that is already there.
 
     Returns:
         The folder, and the summary.
     """
-    from bome.apps.clean import cleaning
-    from bome.estimators import HyperCleaner
+    from bome.apps.clean import outputs
+    from bome.apps.clean.inputs import read
 
-    if out is not None:
-        cleaning.check_folder(out)
     with stage_bar("clean", quiet=quiet) as report:
         report("reading", 0, 1)
-        inputs = cleaning.read(request)
-        folder = cleaning.default_folder(request.train, inputs.digest) if out is None else out
-        done = cleaning.finished(folder, inputs.digest)
-        if done is not None:
-            return folder, {**done, "status": "finished before"}
-        cleaning.prepare(folder, inputs.digest, command)
-        started = time.monotonic()
-        cleaner = HyperCleaner(random_state=request.seed % 2**32)
+        inputs = read(request)
+        folder = outputs.default_place(inputs) if out is None else out
         try:
-            trusted = inputs.trusted_x, inputs.trusted_y
-            cleaner.fit(inputs.x, inputs.y, *trusted, progress=report, record=folder / cleaning.FIT, key=inputs.digest)
+            return folder, outputs.clean_into(folder, request, inputs, report)
         except (KeyboardInterrupt, SystemExit):
-            note("what is finished is kept: the same command goes on from there")
+            note(f"what is finished is kept: go on with {request.command(folder)}")
             raise
-        report("writing", 0, 1)
-        seconds = time.monotonic() - started
-        return folder, cleaning.write(folder, request, inputs, cleaner, command=command, seconds=seconds)
-
-
-def command_of(request: "Request", out: Path | None) -> str:
-    """The command that repeats a cleaning."""
-    words = ["bome", "clean", str(request.train), "--trusted", str(request.trusted), "--label", request.label]
-    for option, names in (("--text", request.text), ("--image", request.image), ("--drop", request.drop)):
-        words += [word for name in names for word in (option, name)]
-    words += ["--out", str(out)] if out is not None else []
-    return shlex.join([*words, "--seed", str(request.seed)])
 
 
 def outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:

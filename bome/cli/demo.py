@@ -7,7 +7,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from bome.cli.clean import clean_into
-from bome.cli.clean import command_of as clean_command
 from bome.cli.console import line, number, progress_bar, table
 from bome.cli.options import Quiet, Seed
 from bome.errors import ProblemError
@@ -85,8 +84,7 @@ def _clean_digits(folder: Path, seed: int, *, quiet: bool) -> None:
     from bome.apps.clean import example  # scikit-learn takes a while to import
 
     digits = example.write_digits(folder, seed)
-    command = clean_command(digits.request, folder / CLEANED)
-    cleaned, summary = clean_into(folder / CLEANED, digits.request, command, quiet=quiet)
+    cleaned, summary = clean_into(folder / CLEANED, digits.request, quiet=quiet)
     judged = example.judge(digits, cleaned)
     if quiet:
         return
@@ -114,7 +112,7 @@ def _make_room(folder: Path) -> None:
     for toy in TOYS:
         if (folder / toy.name).is_dir():
             directory.clear(folder / toy.name)
-    if (folder / DIGITS / CLEANED / "clean.json").is_file():
+    if (folder / DIGITS / CLEANED / "config.json").is_file():
         shutil.rmtree(folder / DIGITS / CLEANED)
 
 

@@ -1,8 +1,6 @@
 """`bome mix`: learn how much of each data source a language model should be trained on."""
 
 import json
-import shlex
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,29 +28,19 @@ def mix(
 
     Writes weights.json, model.safetensors and report.html. Goes on where it was stopped.
     """
-    from bome.apps.mix import folder as mixing
+    from bome.apps.mix import outputs
+    from bome.apps.mix.inputs import Request, parse_sources, read
 
-    sources, given = mixing.parse_sources(source), parse_settings(settings)
-    recipe = mixing.recipe(given)
-    inputs = mixing.read(sources, target, recipe, seed)
-    place = mixing.default_folder(target, inputs.digest) if out is None else out
-    summary = mixing.finished(place, inputs.digest)
-    if summary is not None:
-        _tell(place, {**summary, "status": "finished before"}, quiet=quiet, as_json=as_json)
-        return
-    words = ["bome", "mix", *(word for text in source for word in ("--source", text)), "--target", str(target)]
-    words += [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
-    command = shlex.join([*words, "--seed", str(seed)])
-    mixing.prepare(place, inputs.digest, command)
-    started = time.monotonic()
-    with progress_bar(recipe.steps, quiet=quiet or as_json) as bar:
+    request = Request(parse_sources(source), target, parse_settings(settings), seed)
+    inputs = read(request)
+    place = outputs.default_place(request, inputs) if out is None else out
+    steps = inputs.recipe.steps
+    with progress_bar(steps, quiet=quiet or as_json) as bar:
         try:
-            mixture, model = mixing.fit(place, inputs, recipe, seed, bar.follow("mix", recipe.steps))
+            summary = outputs.mix_into(place, request, inputs, bar.follow("mix", steps))
         except (KeyboardInterrupt, SystemExit):
-            note("what is finished is kept: the same command goes on from there")
+            note(f"what is finished is kept: go on with {request.command(place)}")
             raise
-    seconds = time.monotonic() - started
-    summary = mixing.write(place, inputs, recipe, mixture, model, command=command, seconds=seconds)
     _tell(place, summary, quiet=quiet, as_json=as_json)
 
 

@@ -17,6 +17,7 @@ from bome.core.threads import threads_for
 from bome.errors import ProblemError
 from bome.estimators.belief import infer
 from bome.estimators.features import check_known, checked, checked_labels, checked_mask
+from bome.estimators.findings import findings
 from bome.estimators.guard import Candidates, Verdict, judge, learn_candidates, tuned
 from bome.estimators.models import Fitter, LinearFitter, NetworkFitter
 from bome.estimators.rows import Rows, folds, marks, natural_order
@@ -179,10 +180,10 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return frame.sort_values("suspicion", ascending=False, kind="stable", ignore_index=True)
 
     def report(self, path: str | Path) -> None:
-        """Write a page that says what was found, for a browser."""
-        from bome.reports import cleaner
+        """Write a page on what is wrong with the labels, for a browser."""
+        from bome.reports import cleaner  # not above: the figures need matplotlib
 
-        cleaner.write(path, self)
+        cleaner.write(path, findings(self, self.label_issues()))
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may expect."""
@@ -242,7 +243,7 @@ class HyperCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return NetworkFitter(make, seed)
 
     def _key(self, rows: Rows, mask: Array, seed: int, key: str) -> str:
-        """What tells this fit from others."""
+        """What decides the outcome of this fit."""
         inputs = [key] if key else [rows.x, rows.labels, mask, rows.trusted_x, rows.trusted_labels]
         return digest([*inputs, seed, self.guard_folds, self.model, self.warm_start_weights])
 

@@ -38,13 +38,11 @@ def write_page(folder: Path) -> Path:
     return folder / REPORT
 
 
-def environment() -> Environment:
-    """Where the templates are, and how they are filled."""
+def environment(*folders: Path) -> Environment:
+    """How templates are filled, those in these folders and those that all pages share."""
     # Everything in a run directory may come from anywhere: autoescape shows it as text.
-    here = Path(__file__).parent
-    return Environment(
-        loader=FileSystemLoader(here), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    loader = FileSystemLoader([*folders, Path(__file__).parent])
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 def _section(group: Group, drawings: list[Drawing]) -> dict[str, Any]:

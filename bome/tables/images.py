@@ -78,13 +78,19 @@ def thumbnail(path: Path) -> bytes | None:
             factor = THUMBNAIL / max(small.size)
             side = tuple(max(1, round(factor * length)) for length in small.size)
             kind = Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS
-            return png(small.resize((side[0], side[1]), kind))
+            return _png(small.resize((side[0], side[1]), kind))
     except ProblemError:
         return None
 
 
-def png(image: "Image") -> bytes:
-    """The bytes of a PNG file."""
+def grey_picture(values: NDArray[np.float64]) -> bytes:
+    """A PNG of numbers, shape (height, width), of which the largest, or 1, is white."""
+    from PIL import Image
+
+    return _png(Image.fromarray((255 * values / max(values.max(), 1.0)).astype(np.uint8)))
+
+
+def _png(image: "Image") -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format="PNG")
     return buffer.getvalue()

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from bome.apps.clean import cleaning, prediction
-from bome.apps.clean.cleaning import Request
+from bome.apps.clean import prediction
+from bome.apps.clean.inputs import Request
+from bome.apps.clean.outputs import ISSUES
 from bome.storage.atomic import write_atomic
 
 TRAIN, TRUSTED, TEST, LABEL = "train.csv", "trusted.csv", "test.csv", "digit"
@@ -74,7 +75,7 @@ def write_digits(folder: Path, seed: int) -> Digits:
 def judge(digits: Digits, cleaned: Path) -> Judgement:
     """Hold the outcome in a folder against the truth."""
     called = np.zeros(len(digits.wrong), dtype=bool)
-    called[pd.read_csv(cleaned / cleaning.ISSUES)["row"]] = True
+    called[pd.read_csv(cleaned / ISSUES)["row"]] = True
     found = prediction.predict(cleaned, digits.test, digits.folder / "predictions.csv")
     return Judgement(
         wrong=int(digits.wrong.sum()),

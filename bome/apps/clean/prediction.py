@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bome.apps.clean import saved
-from bome.apps.clean.cleaning import write_table
+from bome.apps.clean.outputs import write_table
 from bome.errors import ProblemError
 from bome.tables import scan
 from bome.tables.values import canonical, load

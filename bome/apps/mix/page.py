@@ -1,6 +1,7 @@
 """The page of a mixture: the weights, how they came about, and how sure that is. One file that needs nothing else."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -71,7 +72,7 @@ def _losses(history: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def rendered(summary: Mapping[str, Any], made: Sequence[Drawing]) -> str:
+def rendered(summary: Mapping[str, Any], figures: Sequence[Drawing], command: str) -> str:
     """The page."""
     weights: Mapping[str, float] = summary["weights"]
     equal = 1 / len(weights)
@@ -80,13 +81,13 @@ def rendered(summary: Mapping[str, Any], made: Sequence[Drawing]) -> str:
         for name, weight in sorted(weights.items(), key=lambda item: -item[1])
     ]
     certificate = summary["certificate"]
-    return environment().get_template("mix.html").render(
+    return environment(Path(__file__).parent).get_template("mix.html").render(
         title="A mixture of data sources",
         about=ABOUT,
         verdict=certificate.get("verdict", ""),
-        command=summary["command"],
+        command=command,
         rows=rows,
-        figures=[figure(drawing) for drawing in made],
+        figures=[figure(drawing) for drawing in figures],
         results=[
             ("loss on the target, joint model", number(summary["f"])),
             ("loss on target text that was held out", number(summary["held_out_loss"])),
