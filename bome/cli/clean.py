@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bome.cli.console import line, note, stage_bar, table
+from bome.cli.console import line, stage_bar, table, told_how_to_continue
 from bome.cli.options import Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:  # scikit-learn takes a while to import
@@ -61,11 +61,8 @@ def clean_into(out: Path | None, request: "Request", *, quiet: bool) -> tuple[Pa
         report("reading", 0, 1)
         inputs = read(request)
         folder = outputs.default_place(inputs) if out is None else out
-        try:
+        with told_how_to_continue(request.command(folder)):
             return folder, outputs.clean_into(folder, request, inputs, report)
-        except (KeyboardInterrupt, SystemExit):
-            note(f"what is finished is kept: go on with {request.command(folder)}")
-            raise
 
 
 def outcome(summary: dict[str, Any]) -> list[tuple[str, str]]:

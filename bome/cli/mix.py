@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import line, note, progress_bar, table
+from bome.cli.console import line, progress_bar, table, told_how_to_continue
 from bome.cli.options import Json, Out, Quiet, Seed, parse_settings
 
 
@@ -35,12 +35,8 @@ def mix(
     inputs = read(request)
     place = outputs.default_place(request, inputs) if out is None else out
     steps = inputs.recipe.steps
-    with progress_bar(steps, quiet=quiet or as_json) as bar:
-        try:
-            summary = outputs.mix_into(place, request, inputs, bar.follow("mix", steps))
-        except (KeyboardInterrupt, SystemExit):
-            note(f"what is finished is kept: go on with {request.command(place)}")
-            raise
+    with told_how_to_continue(request.command(place)), progress_bar(steps, quiet=quiet or as_json) as bar:
+        summary = outputs.mix_into(place, request, inputs, bar.follow("mix", steps))
     _tell(place, summary, quiet=quiet, as_json=as_json)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bome.apps.clean import cleaning
+from bome.apps.clean import outputs
 from bome.cli.main import execute
 from bome.estimators import HyperCleaner
 from tests.support.tables import CLEAN, noisy
@@ -134,7 +134,7 @@ BAD: list[tuple[str, Files, list[str], str]] = [
     ("no image there", train(TRAIN), [*LABEL, "--image", "a"], "line 2, column 'a': the image '0' does not exist"),
     ("a bad seed", train(TRAIN), [*LABEL, "--seed", "-1"], "Invalid value for '--seed'"),
     ("out is a file", train(TRAIN), [*LABEL, "--out", "train.csv"], "train.csv is a file: choose another --out"),
-    ("out holds others", {**train(TRAIN), "x/thesis.tex": b"precious"}, [*LABEL, "--out", "x"], "holds no cleaning"),
+    ("out holds others", {**train(TRAIN), "x/thesis.tex": b"precious"}, [*LABEL, "--out", "x"], "nothing of bome"),
 ]  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def test_what_is_no_file_is_refused_at_once(
 
 def test_clean_writes_what_it_promises(copy: Path) -> None:
     assert {path.name for path in (copy / "out").iterdir()} == {
-        "clean.json", "weights.csv", "issues.csv", "model.safetensors", "report.html", "summary.json",
+        "config.json", "findings.json", "weights.csv", "issues.csv", "model.safetensors", "report.html", "summary.json",
     }  # fmt: skip
     summary = json.loads((copy / "out" / "summary.json").read_text())
     assert (summary["status"], summary["rows"], summary["trusted_rows"]) == ("finished", 200, 40)
@@ -247,21 +247,21 @@ def test_a_finished_cleaning_is_told_and_not_repeated(
 def test_the_folder_of_another_cleaning_is_left_alone(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for change in (["--seed", "1"], ["--drop", "kind"]):
         assert execute([*CLEAN, *change]) == 2
-        assert "out holds the cleaning of other data or settings: choose another --out" in capsys.readouterr().err
+        assert "out holds another cleaning, with other inputs or settings" in capsys.readouterr().err
 
 
 def test_by_default_each_cleaning_has_a_folder_of_its_own(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places: list[Path] = []
 
-    def prepare(folder: Path, key: str, command: str) -> None:
-        places.append(folder)
+    def clean_into(place: Path, *inputs: Any) -> None:
+        places.append(place)
         raise KeyboardInterrupt  # the rest does not matter here
 
-    monkeypatch.setattr(cleaning, "prepare", prepare)
+    monkeypatch.setattr(outputs, "clean_into", clean_into)
     shutil.copytree("out", "runs/clean-train")
     for seed in ("0", "1"):
         execute([*CLEAN[:-2], "--seed", seed, "--quiet"])
-    assert places == [Path("runs/clean-train-2")]  # seed 0 is there already
+    assert places == [Path("runs/clean-train"), Path("runs/clean-train-2")]  # seed 0 is there already
 
 
 def test_trusted_rows_in_the_training_table_are_a_warning(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,29 +277,30 @@ def test_an_unwritable_place_is_exit_4_before_anything_is_fitted(
 ) -> None:
     monkeypatch.setattr(HyperCleaner, "fit", None)
     assert execute([*CLEAN[:-1], out]) == 4
-    assert capsys.readouterr().err.startswith(f"error: cannot write {out}/clean.json: ")
+    assert capsys.readouterr().err.startswith(f"error: cannot write {out}/config.json: ")
 
 
-@pytest.mark.parametrize("name", ["clean.json", "summary.json"])
+@pytest.mark.parametrize("name", ["config.json", "summary.json"])
 def test_damaged_files_of_a_cleaning_are_exit_4(copy: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (copy / "out" / name).write_text("{")
     assert execute(CLEAN) == 4
     assert f"out/{name} is damaged" in capsys.readouterr().err
 
 
+def test_an_interruption_tells_the_complete_command(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fit(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HyperCleaner, "fit", fit)
+    assert execute([*CLEAN[:-1], "again", "--drop", "kind"]) == 130
+    command = "bome clean train.csv --trusted trusted.csv --label y --drop kind --out again --seed 0"
+    assert f"continue with: {command}" in capsys.readouterr().err
+    assert json.loads(Path("again/config.json").read_text())["command"] == command
+
+
 def test_equal_commands_give_equal_files(copy: Path) -> None:
     assert execute([*CLEAN[:-1], "again", "--quiet"]) == 0
     for name in ("weights.csv", "issues.csv", "model.safetensors"):
         assert (copy / "again" / name).read_bytes() == (copy / "out" / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    "cell", ["=1+1", "+cmd", "-x", "@SUM(A1)", "\tx", "\rx", "\n=x", "-1+1", "--1", "-", "-.", "-1.2.3"]
-)
-def test_cells_that_a_spreadsheet_would_compute_become_text(cell: str) -> None:
-    assert cleaning.harmless(cell) == f"'{cell}"
-
-
-@pytest.mark.parametrize("cell", ["", "plain", "a=b", "-1", "+2.5e-3", "-.5", "7", "'=x", " =x"])
-def test_other_cells_and_numbers_stay_as_they_are(cell: str) -> None:
-    assert cleaning.harmless(cell) == cell

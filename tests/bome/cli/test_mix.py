@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from bome.apps.mix import folder as mixing
+from bome.apps.mix import outputs
 from bome.cli.main import execute
 from bome.mixture import GPT
 from bome_studies.mixing import trials as mix_trials
@@ -56,11 +56,11 @@ def test_the_same_command_again_computes_nothing(
     out = ["--out", str(tmp_path / "out")]
     assert execute([*texts, *out, "--quiet"]) == 0
     assert capsys.readouterr().out == ""
-    monkeypatch.setattr(mixing, "fit", None)
+    monkeypatch.setattr(outputs, "_fit", None)
     assert execute([*texts, *out]) == 0
     assert "space" in capsys.readouterr().out
     assert execute([*texts, *out, "--seed", "1"]) == 2
-    assert "other texts or settings" in capsys.readouterr().err
+    assert "holds another mixture, with other inputs or settings" in capsys.readouterr().err
 
 
 def test_mistakes_become_one_line(texts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_mistakes_become_one_line(texts: list[str], tmp_path: Path, capsys: pyte
         (["mix", "--source", f"a={source}", "--source", f"b={tmp_path / 'none'}", *target], "does not exist"),
         (["mix", "--source", f"a={source}", "--source", f"b={short}", *target], "1 bytes of text"),
         ([*texts, "--set", "steps=many"], "steps must be a whole number"),
-        ([*texts, "--set", "stepz=3"], "unknown setting 'stepz'"),
+        ([*texts, "--set", "stepz=3"], "unknown setting 'stepz'; did you mean 'steps'?"),
         ([*texts, "--set", "steps=0", "--out", str(tmp_path / "zero")], "steps must be"),
         ([*texts, "--out", str(mine)], "not empty"),
         ([*texts, "--out", str(short)], "is a file"),

@@ -1,6 +1,7 @@
 """The page of a cleaning: complete, self-contained, and everything a table says is text on it."""
 
 import io
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from PIL import Image
 
 from bome.certificate import Certificate
+from bome.estimators.findings import MOST_SUSPECTS, Shown, findings, suspicious
 from bome.reports import cleaner as page
-from bome.reports.cleaner import Shown
+from bome.storage import jsonfile
 from tests.support import pages
 from tests.support.browser import look_at, needs_browser
 from tests.support.pages import PAYLOADS, Parsed
@@ -50,6 +52,12 @@ class Fake:
         return frame.sort_values("suspicion", ascending=False, ignore_index=True)
 
 
+def write(path: Path, cleaner: Fake, show: Any = None, **named: str) -> Path:
+    """The page of a cleaner, from what a file can hold of it."""
+    stored = jsonfile.dumps(findings(cleaner, cleaner.label_issues(), show))
+    return page.write(path, json.loads(stored), **named)
+
+
 def png(value: int) -> bytes:
     buffer = io.BytesIO()
     Image.new("L", (8, 8), value).save(buffer, format="PNG")
@@ -58,7 +66,7 @@ def png(value: int) -> bytes:
 
 def test_the_page_tells_everything(tmp_path: Path) -> None:
     cleaner = Fake(["cat", "dog", "owl"])
-    written = page.write(
+    written = write(
         tmp_path / "r.html", cleaner, lambda row: Shown(f"line {row + 2}", f"about {row}"), title="T", command="bome x"
     )
     words = check_safe(written.read_text()).words
@@ -89,19 +97,18 @@ def test_the_page_tells_everything(tmp_path: Path) -> None:
 
 def test_pictures_and_texts_of_rows_are_shown_in_order_of_suspicion(tmp_path: Path) -> None:
     cleaner = Fake(["cat", "dog"], n=300)
-    text = page.write(tmp_path / "r.html", cleaner, lambda row: Shown(f"line {row}", "", png(row % 256))).read_text()
+    text = write(tmp_path / "r.html", cleaner, lambda row: Shown(f"line {row}", "", png(row % 256))).read_text()
     check_safe(text)
-    assert text.count("data:image/png") == page.MOST_SUSPECTS
+    assert text.count("data:image/png") == MOST_SUSPECTS
     order = [int(n) for n in re.findall(r'alt="line (\d+)"', text)]
-    expected = page.suspicious(cleaner.label_issues())["row"].tolist()[: page.MOST_SUSPECTS]
+    expected = suspicious(cleaner.label_issues())["row"].tolist()[:MOST_SUSPECTS]
     assert order == expected
 
 
 def test_a_cleaner_alone_has_a_page_too(tmp_path: Path) -> None:
     cleaner = Fake(["a", "b"])
     cleaner.certificate_, cleaner.curves_ = None, {}
-    cleaner.candidates_ = {"cleaned": {"loss": 0.25, "accuracy": 0.875}}
-    words = check_safe(page.write(tmp_path / "r.html", cleaner).read_text()).words
+    words = check_safe(write(tmp_path / "r.html", cleaner).read_text()).words
     assert "87.5%" in words
     assert "row 0" in words or "row 1" in words
     assert "Certificate" not in words
@@ -110,22 +117,20 @@ def test_a_cleaner_alone_has_a_page_too(tmp_path: Path) -> None:
 def test_nothing_suspicious_is_said_so(tmp_path: Path) -> None:
     cleaner = Fake(["a", "b"])
     cleaner.suggested = cleaner.given
-    assert "No row is suspicious" in check_safe(page.write(tmp_path / "r.html", cleaner).read_text()).words
+    assert "No row is suspicious" in check_safe(write(tmp_path / "r.html", cleaner).read_text()).words
 
 
 def test_many_classes_fit_on_the_page(tmp_path: Path) -> None:
-    words = check_safe(
-        page.write(tmp_path / "r.html", Fake([f"class {i}" for i in range(200)], n=3000)).read_text()
-    ).words
+    words = check_safe(write(tmp_path / "r.html", Fake([f"class {i}" for i in range(200)], n=3000)).read_text()).words
     assert "170 more classes are not shown" in words
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_whatever_a_table_says_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, payload: str) -> None:
-    monkeypatch.setattr(page, "drawings", lambda cleaner, issues: [])  # drawn once, below
+    monkeypatch.setattr(page, "drawings", lambda findings: [])  # drawn once, below
     cleaner = Fake([payload, "other"])
     cleaner.choice_ = payload
-    text = page.write(
+    text = write(
         tmp_path / "r.html", cleaner, lambda row: Shown(payload, payload, png(1)), title=payload, command=payload
     ).read_text()
     parsed = check_safe(text)
@@ -134,7 +139,7 @@ def test_whatever_a_table_says_is_text(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_figures_survive_every_name() -> None:
     cleaner = Fake(PAYLOADS[:28])
-    made = page.drawings(cleaner, cleaner.label_issues())
+    made = page.drawings(findings(cleaner, cleaner.label_issues()))
     assert [drawing.name for drawing in made] == ["confusion", "weights", "curves"]
     for drawing in made:
         assert b"<script" not in drawing.svg
@@ -144,7 +149,7 @@ def test_the_figures_survive_every_name() -> None:
 def test_a_browser_runs_nothing_of_it_and_shows_all_pictures(tmp_path: Path) -> None:
     """A script that ran would change the title."""
     attack = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
-    written = page.write(
+    written = write(
         tmp_path / "r.html", Fake([attack, "b"]), lambda row: Shown(attack, attack, png(row)), title="whole"
     )
     seen = look_at(written, tmp_path / "profile")

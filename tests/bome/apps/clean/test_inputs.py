@@ -1,16 +1,50 @@
-"""Reading both tables of a cleaning: no input breaks the reader."""
+"""Reading both tables of a cleaning: each column once, and no input breaks the reader."""
 
 import random
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 
-from bome.apps.clean import cleaning
-from bome.apps.clean.cleaning import Request
+from bome.apps.clean.inputs import Request, read
 from bome.errors import BilevelError
+
+
+def test_words_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of each table: the vocabulary and the features need the same counts."""
+    texts = [f"word{i % 7} and word{i % 11} or word{i % 5}" for i in range(40)]
+    frame = pd.DataFrame({"t": texts, "y": ["u", "v"] * 20})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    frame.iloc[:6].to_csv(tmp_path / "trusted.csv", index=False)
+    counted: list[str] = []
+    analyzer = CountVectorizer.build_analyzer
+
+    def counting(self: CountVectorizer) -> Any:
+        analyze = analyzer(self)
+
+        def count(text: str) -> Any:
+            counted.append(text)
+            return analyze(text)
+
+        return count
+
+    monkeypatch.setattr(CountVectorizer, "build_analyzer", counting)
+    with pytest.warns(UserWarning, match="6 of 6 rows"):
+        read(Request(tmp_path / "train.csv", tmp_path / "trusted.csv", "y"))
+    assert counted == texts + texts[:6]
+
+
+def test_the_command_is_complete() -> None:
+    request = Request(Path("a b.csv"), Path("t.csv"), "y", text=("u",), image=("v",), drop=("w", "x"), seed=3)
+    assert request.command(Path("out")) == (
+        "bome clean 'a b.csv' --trusted t.csv --label y --text u --image v --drop w --drop x --out out --seed 3"
+    )
+
 
 PIECES = [
     b",",
@@ -126,7 +160,7 @@ def fuzz(folder: Path, seeds: range) -> dict[str, int]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                inputs = cleaning.read(Request(folder / "train.csv", folder / "trusted.csv", "y"))
+                inputs = read(Request(folder / "train.csv", folder / "trusted.csv", "y"))
         except BilevelError:
             outcomes["refused"] += 1
         except Exception as error:
