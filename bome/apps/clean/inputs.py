@@ -12,6 +12,7 @@ import pandas as pd
 from bome._typing import Array, Matrix
 from bome._version import __version__
 from bome.errors import ProblemError
+from bome.storage.command import command_line
 from bome.storage.memo import digest
 from bome.tables.layout import Layout, choose
 from bome.tables.scan import Scan, require, scan
@@ -44,10 +45,8 @@ class Request:
 
     def command(self, out: Path) -> str:
         """The complete command."""
-        words = ["bome", "clean", str(self.train), "--trusted", str(self.trusted), "--label", self.label]
-        for option, names in (("--text", self.text), ("--image", self.image), ("--drop", self.drop)):
-            words += [word for name in names for word in (option, name)]
-        return shlex.join([*words, "--out", str(out), "--seed", str(self.seed)])
+        columns = {"label": self.label, "text": self.text, "image": self.image, "drop": self.drop}
+        return command_line("clean", self.train, trusted=self.trusted, **columns, out=out, seed=self.seed)
 
 
 @dataclass(frozen=True)

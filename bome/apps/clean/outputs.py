@@ -30,9 +30,9 @@ from bome.estimators.findings import findings, suspicious
 from bome.reports.cleaner import rendered
 from bome.storage import jsonfile
 from bome.storage.atomic import write_atomic
-from bome.storage.folder import Folder, Kind, free_place
+from bome.storage.folder import Folder, free_place
 
-KIND: Kind = "clean"
+KIND = "clean"
 WEIGHTS, ISSUES, FINDINGS, REPORT, FIT = "weights.csv", "issues.csv", "findings.json", "report.html", "fit"
 FILES = (WEIGHTS, ISSUES, saved.MODEL, FINDINGS, REPORT)
 

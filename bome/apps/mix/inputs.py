@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from bome._version import __version__
 from bome.errors import ProblemError, StorageError
 from bome.mixture.fit import DataMixture
 from bome.mixture.gpt import GPT, bytes_of
+from bome.storage.command import command_line
 
 BYTES = 256
 HELD_OUT = 0.2
@@ -81,11 +81,8 @@ class Request:
 
     def command(self, out: Path) -> str:
         """The complete command."""
-        words = ["bome", "mix"]
-        words += [word for name, path in self.sources.items() for word in ("--source", f"{name}={path}")]
-        words += ["--target", str(self.target)]
-        words += [word for key, text in self.settings.items() for word in ("--set", f"{key}={text}")]
-        return shlex.join([*words, "--out", str(out), "--seed", str(self.seed)])
+        texts = {"source": self.sources, "target": self.target}
+        return command_line("mix", **texts, set=self.settings, out=out, seed=self.seed)
 
 
 @dataclass(frozen=True)

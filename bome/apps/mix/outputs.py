@@ -29,9 +29,9 @@ from bome.mixture.sources import Text
 from bome.stopping import Progress
 from bome.storage import jsonfile
 from bome.storage.atomic import write_atomic
-from bome.storage.folder import Folder, Kind, free_place
+from bome.storage.folder import Folder, free_place
 
-KIND: Kind = "mix"
+KIND = "mix"
 WEIGHTS, MODEL, FIT, REPORT, FIGURES, METRICS = (
     "weights.json", "model.safetensors", "fit", "report.html", "figures", "metrics.jsonl",
 )  # fmt: skip
