@@ -22,8 +22,9 @@ from bome.errors import ProblemError, StorageError
 from bome.reports.figures import Drawing
 from bome.reports.html import environment, figure
 from bome.reports.tables import number
-from bome.runs.directory import FIGURES, REPORT, plain
+from bome.runs.directory import FIGURES, REPORT
 from bome.storage.atomic import write_atomic
+from bome.storage.jsonfile import plain
 from bome_studies.study import Claim, Findings, Preset, Row, Section, Table
 
 BENCH = "bench-"

@@ -15,6 +15,7 @@ from bome.loop import SAVE_EVERY
 from bome.reports import write_report
 from bome.runs import directory
 from bome.runs.plan import Plan
+from bome.storage.jsonfile import plain
 
 METHOD, STRATEGY = "bome", "ctn+bome"
 """What is run on a task, and on a stream of tasks, where nothing is named."""
@@ -97,7 +98,7 @@ def run_stream(
     if summary["status"] == directory.DIVERGED:
         raise StreamDivergedError(summary["reason"])
     if as_json:
-        line(json.dumps(directory.plain(summary), ensure_ascii=False))
+        line(json.dumps(plain(summary), ensure_ascii=False))
     elif not quiet:
         table(f"{task} by {strategy}, seed {seed}", ("", "result"), _stream_rows(summary))
         line(f"report: {page}")
@@ -106,7 +107,7 @@ def run_stream(
 def show(config: directory.Config, summary: dict[str, Any], page: Path, *, quiet: bool, as_json: bool) -> None:
     """Print the outcome of a run on a task."""
     if as_json:
-        line(json.dumps(directory.plain(summary), ensure_ascii=False))
+        line(json.dumps(plain(summary), ensure_ascii=False))
     elif not quiet:
         table(f"{config.task} by {config.method}", ("", "result"), _rows(summary))
         line(f"report: {page}")

@@ -23,6 +23,7 @@ from bome.runs.directory import FINISHED
 from bome.runs.plan import parsed
 from bome.runs.sweep import Choice, Job, Outcome, configuration
 from bome.storage.atomic import write_atomic
+from bome.storage.jsonfile import plain
 
 MOST = 100_000
 """Runs in a sweep; more is a mistake in the grid."""
@@ -84,7 +85,7 @@ def sweep(
     with told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
         outcomes = sweeps.carry_out(jobs, folder, report, workers, backend.value)
     choices = sweeps.ranked(outcomes.values())
-    summary = json.dumps(directory.plain(_summary(choices, folder, list(axes))), ensure_ascii=False)
+    summary = json.dumps(plain(_summary(choices, folder, list(axes))), ensure_ascii=False)
     write_atomic(folder / directory.SUMMARY, summary + "\n")
     if as_json:
         line(summary)

@@ -33,7 +33,6 @@ from bome.runs.directory import (
     SUMMARY,
     Config,
     own_settings,
-    plain,
     read_config,
     read_summary,
     write_config,
@@ -42,6 +41,7 @@ from bome.runs.plan import AUTO
 from bome.storage import checkpoint
 from bome.storage.atomic import write_atomic
 from bome.storage.history import History
+from bome.storage.jsonfile import plain
 from bome.storage.lock import LOCK, alone
 from bome.tuner import Tuner
 

@@ -8,10 +8,6 @@ figures/         the figures of the report
 report.html      everything on one page
 """
 
-import contextlib
-import json
-import math
-import random
 import shlex
 import shutil
 import sys
@@ -20,10 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-import torch
-
 from bome._version import __version__
+from bome.core.seeds import seed_everything
 from bome.errors import NonFiniteError, ProblemError, StorageError
 from bome.loop import Record, Result
 from bome.methods.base import Method, check_accepted
@@ -32,7 +26,7 @@ from bome.runs.names import TASKS
 from bome.runs.perform import check_settings, default_log_every, solve
 from bome.runs.plan import Plan, plan
 from bome.stopping import Progress
-from bome.storage.atomic import write_atomic
+from bome.storage import jsonfile
 
 CONFIG, METRICS, SUMMARY, REPORT = "config.json", "metrics.jsonl", "summary.json", "report.html"
 CHECKPOINTS, FIGURES, SPEC = "checkpoints", "figures", "spec.json"
@@ -153,15 +147,15 @@ def prepare(folder: Path, config: Config) -> None:
 
 def write_config(folder: Path, config: Config) -> None:
     """Write `config.json`, and beside the checkpoints what they are made with."""
-    write_atomic(folder / CONFIG, _dump(asdict(config)))
-    write_atomic(folder / CHECKPOINTS / SPEC, _dump(config.spec))
+    jsonfile.write(folder / CONFIG, asdict(config))
+    jsonfile.write(folder / CHECKPOINTS / SPEC, config.spec)
 
 
 def read_config(folder: Path) -> Config:
     """Read `config.json`."""
     if not (folder / CONFIG).exists():
         raise ProblemError(f"{folder} is not a run directory: it has no {CONFIG}")
-    return config_from(_load(folder / CONFIG), str(folder / CONFIG))
+    return config_from(jsonfile.read_object(folder / CONFIG), str(folder / CONFIG))
 
 
 def config_from(found: dict[str, Any], where: str) -> Config:
@@ -197,7 +191,7 @@ class Collection:
 
 def write_collection(folder: Path, collection: Collection) -> None:
     """Write `collection.json`."""
-    write_atomic(folder / COLLECTION, _dump(asdict(collection)))
+    jsonfile.write(folder / COLLECTION, asdict(collection))
 
 
 def read_collection(folder: Path) -> Collection:
@@ -205,7 +199,7 @@ def read_collection(folder: Path) -> Collection:
     if not (folder / COLLECTION).exists():
         names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
         return Collection(folder.resolve().name, "", "", names)
-    found = _load(folder / COLLECTION)
+    found = jsonfile.read_object(folder / COLLECTION)
     runs = found.get("runs")
     texts = [found.get(key) for key in ("title", "about", "command")] + (runs if isinstance(runs, list) else [None])
     # A name must not lead out of the folder.
@@ -217,7 +211,7 @@ def read_collection(folder: Path) -> Collection:
 def read_spec(folder: Path) -> dict[str, Any] | None:
     """What the checkpoints of the run were made with; None if there is no such record."""
     path = folder / CHECKPOINTS / SPEC
-    return _load(path) if path.exists() else None
+    return jsonfile.read_object(path) if path.exists() else None
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
@@ -225,7 +219,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     path = folder / SUMMARY
     if not path.exists():
         return None
-    found = _load(path)
+    found = jsonfile.read_object(path)
     if not isinstance(found.get("status"), str):
         raise StorageError(f"{path} is damaged: it is not the summary of a run")
     return found
@@ -233,19 +227,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The rows of `metrics.jsonl`, without touching the file; a last line cut short by a kill is left out."""
-    path = folder / METRICS
-    if not path.exists():
-        return []
-    rows = []
-    *lines, tail = _read(path).split("\n")
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(_row(line))
-        except (ValueError, RecursionError):
-            raise StorageError(f"{path}:{number}: not a row of a history") from None
-    with contextlib.suppress(ValueError, RecursionError):
-        rows.append(_row(tail))
-    return rows
+    return jsonfile.read_rows(folder / METRICS)
 
 
 def solve_into(
@@ -269,26 +251,20 @@ def solve_into(
     """
     (folder / SUMMARY).unlink(missing_ok=True)
     if not resume:
-        _seed_everything(config.seed)
+        seed_everything(config.seed)
     record = Record(folder, config.save_every, resume)
     try:
         result = solve(made, log_every=config.log_every, record=record, progress=progress, oracle=config.oracle)
     except NonFiniteError as error:
-        write_atomic(folder / SUMMARY, _dump(_summary(made, None, DIVERGED, str(error), error.step)))
+        jsonfile.write(folder / SUMMARY, _summary(made, None, DIVERGED, str(error), error.step))
         raise
     summary = _summary(made, result, FINISHED, result.status, result.steps)
     observe = made.task.observe
     if observe is not None:
         summary["observed"] = observe(made.task.problem.point)
         summary["resolved"] = made.task.observed_afresh(made.task.problem.point)
-    write_atomic(folder / SUMMARY, _dump(summary))
+    jsonfile.write(folder / SUMMARY, summary)
     return summary
-
-
-def _seed_everything(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - losses may use the old interface, which knows only small seeds
-    torch.manual_seed(seed)
 
 
 def _summary(made: Plan, result: Result | None, status: str, reason: str, steps: int) -> dict[str, Any]:
@@ -336,44 +312,3 @@ def _about(task: str) -> str:
     """The first line of the docstring of the task's module."""
     text = sys.modules[TASKS[task].__module__].__doc__ or ""
     return text.strip().split("\n")[0]
-
-
-def _dump(value: dict[str, Any]) -> str:
-    return json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def plain(value: Any) -> Any:
-    """The value with null in place of NaN and infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise StorageError(f"{path} is damaged: it is not text") from None
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(_read(path))
-    except (ValueError, RecursionError):
-        raise StorageError(f"{path} is damaged: it is not JSON") from None
-    if not isinstance(found, dict):
-        raise StorageError(f"{path} is damaged: it is not an object")
-    return found
-
-
-def _row(line: str) -> dict[str, Any]:
-    """The row of a line; the history writes numbers that JSON does not have as text."""
-    row = json.loads(line)
-    if not isinstance(row, dict):
-        raise ValueError("not an object")
-    names = ("NaN", "Infinity", "-Infinity")
-    return {key: float(value) if isinstance(value, str) and value in names else value for key, value in row.items()}

@@ -38,11 +38,12 @@ from bome.methods import Batched
 from bome.methods.base import Batches, Info, Step
 from bome.methods.batched import batchable
 from bome.oracles import Oracle
-from bome.runs.directory import DIVERGED, FINISHED, checked_plan, plain
+from bome.runs.directory import DIVERGED, FINISHED, checked_plan
 from bome.runs.perform import solve
 from bome.runs.plan import Plan
 from bome.stopping import FirstOf, MaxSteps, Progress
 from bome.storage.atomic import write_atomic
+from bome.storage.jsonfile import plain
 from bome.tasks.task import Stack, Task
 
 Backend = Literal["loky", "ray", "dask"]
