@@ -225,7 +225,7 @@ class _Session:
         share = None if self.inactive is None else int(self.inactive) / max(stepper.k, 1)
         restore = snapshot(problem)
         try:
-            found = certify(type(stepper.oracle)(problem), point, inner, batches, end, share)
+            certificate = certify(type(stepper.oracle)(problem), point, inner, batches, end, share)
         finally:
             restore()
         if self.rising is not None and int(self.rising) > 0.1 * stepper.k:
@@ -233,7 +233,7 @@ class _Session:
                 f"the inner loss rose along the look-ahead in {int(self.rising)} of {stepper.k} steps: lower inner_lr",
                 stacklevel=3,
             )
-        return found
+        return certificate
 
     def agreed(self, status: str | None, asked: Sequence[int]) -> tuple[str | None, int]:
         """Why to stop, and the signal that asks for it or 0, as all ranks see it: if one stops, all do."""
@@ -267,16 +267,16 @@ class _Session:
             "random": _random_state(),
         }
 
-    def load(self, found: checkpoint.Checkpoint) -> None:
+    def load(self, newest: checkpoint.Checkpoint) -> None:
         """Continue from a checkpoint.
 
         Of another number of ranks it takes what they share. The data go on where the first rank was, and the random
         generators of a rank that was not there stay as they are.
         """
-        state, ranks = found.state, self.stepper.oracle.ranks
+        state, ranks = newest.state, self.stepper.oracle.ranks
         size, rank = (1, 0) if ranks is None else (ranks.size, ranks.rank)
-        if size != found.ranks and self.stepper.problem.v.table is not None:
-            raise StorageError(f"the rows of PerSample are those of {found.ranks} ranks: continue with as many")
+        if size != newest.ranks and self.stepper.problem.v.table is not None:
+            raise StorageError(f"the rows of PerSample are those of {newest.ranks} ranks: continue with as many")
         if len(state["schedulers"]) != len(self.schedulers):
             raise StorageError("the checkpoint is of another run: it has other running statistics or schedulers")
         self.stepper.load_state_dict(state)
@@ -289,7 +289,7 @@ class _Session:
         self.seconds = state["seconds"]
         self.info = None if state["info"] is None else Info(*state["info"])
         self.inactive, self.rising = state["inactive"], state["rising"]
-        if rank < found.ranks:
+        if rank < newest.ranks:
             _restore_random(state["random"])
 
 
@@ -309,20 +309,20 @@ def _newest(folder: Path, ranks: Ranks | None) -> checkpoint.Checkpoint | None:
     """The newest good checkpoint; the first rank finds it, and all read the same."""
     if ranks is None:
         return checkpoint.load_latest(folder)
-    found: checkpoint.Checkpoint | None = None
+    newest: checkpoint.Checkpoint | None = None
     failure: StorageError | None = None
     if ranks.rank == 0:
         try:
-            found = checkpoint.load_latest(folder)
+            newest = checkpoint.load_latest(folder)
         except StorageError as error:
             failure = error
     failed, step, newer = ranks.largest(
-        int(failure is not None), found.step + 1 if found else 0, int(found is not None and found.path.suffix == ".new")
+        int(failure is not None), newest.step + 1 if newest else 0, int(bool(newest and newest.path.suffix == ".new"))
     )
     if failed:
         raise failure or StorageError(f"{folder}: rank 0 found no good checkpoint")
-    if found is not None or not step:
-        return found
+    if newest is not None or not step:
+        return newest
     return checkpoint.load(folder / f"step_{step - 1:08d}{'.new' if newer else ''}", ranks.rank)
 
 
@@ -332,9 +332,9 @@ def _open(record: Record | None, session: _Session) -> History:
         return History()
     folder = record.folder / "checkpoints"
     ranks = session.stepper.oracle.ranks
-    found = _newest(folder, ranks) if record.resume else None
-    if found is not None:
-        session.load(found)
+    newest = _newest(folder, ranks) if record.resume else None
+    if newest is not None:
+        session.load(newest)
     elif any("." not in path.name for path in folder.glob("step_*")):
         raise ProblemError(f"{folder} holds another run: continue it with resume=True, or choose another folder")
     if ranks is not None and ranks.rank > 0:

@@ -177,21 +177,21 @@ class Problem:
         Activation checkpointing computes activations again during differentiation, with what the modules hold then.
         """
 
-        def made(*arguments: Any) -> T:
+        def call(*arguments: Any) -> T:
             return then(self.checked(which, loss(*arguments)))
 
         loss = self.outer if which == "f" else self.inner
         if isinstance(batch, Located):
             v, batch = tuple(x[batch.places] for x in v), batch.batch
         if self._host is None:
-            value = made(self.v.seen(v), self.theta.seen(theta), batch)
+            value = call(self.v.seen(v), self.theta.seen(theta), batch)
         else:
             tensors = dict(buffers)
             for var, leaves in ((self.v, v), (self.theta, theta)):
                 if var.module is not None:
                     tensors.update({f"{var.role}.{key}": x for key, x in zip(var.keys, leaves, strict=True)})
             tensors.update({name: tensors[first] for name, first in self._ties.items() if first in tensors})
-            arguments = (made, self.v.seen(v), self.theta.seen(theta), batch)
+            arguments = (call, self.v.seen(v), self.theta.seen(theta), batch)
             value = functional_call(self._host, tensors, arguments, tie_weights=False)
             for name, buffer in buffers.items():
                 if tensors[name] is not buffer:  # the module put another tensor in its place
@@ -213,9 +213,9 @@ class Problem:
         indices = [[table.rows(part) for part in _parts(batch)] for batch in batches.inner]
         rows, places = torch.unique(torch.cat([i for each in indices for i in each]), return_inverse=True)
         left = iter(places.split([len(i) for each in indices for i in each]))
-        found = [[next(left) for _ in each] for each in indices]
-        first = torch.cat(found[0])
-        inner = tuple(_located(batch, each) for batch, each in zip(batches.inner, found, strict=True))
+        shares = [[next(left) for _ in each] for each in indices]
+        first = torch.cat(shares[0])
+        inner = tuple(_located(batch, each) for batch, each in zip(batches.inner, shares, strict=True))
         return rows, Batches(
             inner=inner, outer=tuple(_located(batch, [first] * len(_parts(batch))) for batch in batches.outer)
         )

@@ -115,9 +115,9 @@ class Ranks:
 
     def largest(self, *numbers: int) -> list[int]:
         """The largest of each number over the ranks."""
-        found = torch.tensor(numbers, dtype=torch.int64, device=self._device)
-        dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
-        return [int(x) for x in found]
+        maxima = torch.tensor(numbers, dtype=torch.int64, device=self._device)
+        dist.all_reduce(maxima, op=dist.ReduceOp.MAX, group=self.group)
+        return [int(x) for x in maxima]
 
     def gathered(self, *numbers: int) -> list[list[int]]:
         """The numbers of every rank, as many on each, in the order of the ranks."""

@@ -74,34 +74,34 @@ def watched(ranks: Ranks | None) -> Iterator[Watch | None]:
         yield None
         return
     watch, over = Watch(ranks), threading.Event()
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
     main = threading.current_thread() is threading.main_thread()
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False) if main else -1
-    thread = threading.Thread(target=_listen, args=(watch, heard, over), daemon=True, name="bome-watch")
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False) if main else -1
+    thread = threading.Thread(target=_listen, args=(watch, reading, over), daemon=True, name="bome-watch")
     thread.start()
     try:
         yield watch
     except RuntimeError as error:  # what gloo and NCCL raise
-        found = watch.error() if not isinstance(error, RankError) else None
-        if found is None:
+        lost = watch.error() if not isinstance(error, RankError) else None
+        if lost is None:
             raise
-        raise found from error
+        raise lost from error
     finally:
         over.set()
         thread.join()
         if main:
             signal.set_wakeup_fd(before)
-        os.close(heard)
-        os.close(told)
+        os.close(reading)
+        os.close(writing)
 
 
-def _listen(watch: Watch, heard: int, over: threading.Event) -> None:
+def _listen(watch: Watch, reading: int, over: threading.Event) -> None:
     """Answer roll calls until the run is over; after SIGTERM end the process if a rank is gone and it is stuck."""
     answered = asked = False
     while not over.is_set():
-        if select.select([heard], [], [], _POLL)[0]:
-            asked = asked or signal.SIGTERM in os.read(heard, 64)
+        if select.select([reading], [], [], _POLL)[0]:
+            asked = asked or signal.SIGTERM in os.read(reading, 64)
         try:
             if not answered and watch.called():
                 watch.answer()
