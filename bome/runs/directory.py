@@ -27,6 +27,7 @@ from bome.runs.perform import check_settings, default_log_every, solve
 from bome.runs.plan import Plan, plan
 from bome.stopping import Progress
 from bome.storage import jsonfile
+from bome.storage.folder import free_place
 
 CONFIG, METRICS, SUMMARY, REPORT = "config.json", "metrics.jsonl", "summary.json", "report.html"
 CHECKPOINTS, FIGURES, SPEC = "checkpoints", "figures", "spec.json"
@@ -116,17 +117,7 @@ def own_settings(method: Method) -> dict[str, Any]:
 def default_folder(config: Config) -> Path:
     """A readable place under `runs/` that is still free."""
     words = [config.task, *config.method.split(":"), *(f"{key}={value}" for key, value in config.set.items())]
-    return free_place("-".join([*words, f"seed{config.seed}"])[:200])
-
-
-def free_place(name: str, same: Callable[[Path], bool] = lambda place: False) -> Path:
-    """A place under `runs/` of about this name that is still free, or holds the `same` already."""
-    base = Path("runs") / "".join(c if c.isalnum() or c in "-_.=+" else "_" for c in name)
-    place, number = base, 2
-    while place.exists() and (not place.is_dir() or any(place.iterdir())) and not same(place):
-        place = base.with_name(f"{base.name}-{number}")
-        number += 1
-    return place
+    return free_place("-".join([*words, f"seed{config.seed}"]))
 
 
 def prepare(folder: Path, config: Config) -> None:

@@ -1,6 +1,5 @@
 """Groups of ranks whose findings all tests share: each is started once, and those of the fast tests side by side."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bome.storage.lock import alone
 from bome_studies.matrix.launch import environment, torchrun
 from tests.distributed import resuming
 
@@ -29,8 +29,7 @@ def folder(factory: pytest.TempPathFactory, name: str) -> Path:
 @contextmanager
 def once(place: Path) -> Iterator[bool]:
     """Whether this is the first time; others wait until it is over."""
-    with (place / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(place):
         try:
             yield not (place / "done").exists()
         finally:
