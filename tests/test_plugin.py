@@ -67,7 +67,6 @@ def test_a_sweep_over_its_setting_prefers_the_larger_multiplier(environment: dic
     assert "chosen by distance_to_optimum: cap=10" in bome(environment, tmp_path, *words)
 
 
-@pytest.mark.xfail(reason="'bome report' does not know the pages of other packages yet")
 def test_its_verb_is_in_the_help_and_its_page_is_made_again(environment: dict[str, str], tmp_path: Path) -> None:
     assert "Heat the rooms at every price" in bome(environment, tmp_path, "--help")
     assert "report:" in bome(environment, tmp_path, "prices", "--steps", "100", "--out", "prices")

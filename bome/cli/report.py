@@ -1,30 +1,60 @@
-"""`bome report`: make figures and page again from what a run or a study left on disk."""
+"""`bome report`: make the page again from what a verb left on disk."""
 
-from importlib.metadata import entry_points
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 from bome.cli.console import line
 from bome.cli.options import Docs, Quiet
-from bome.cli.options import Folder as RunFolder
+from bome.cli.options import Folder as FolderArgument
 from bome.errors import ProblemError
 from bome.reports import write_report
+from bome.runs.names import plugins
+from bome.storage import jsonfile
+from bome.storage.folder import CONFIG
+
+Page = Callable[..., Path]
+"""Makes the page of a folder and returns where it is; one that also takes `docs` can write documentation there."""
 
 
-def report(folder: RunFolder, docs: Docs = None, quiet: Quiet = False) -> None:
-    """Make the report page of a run, a directory of runs or a study again; computes nothing.
+def report(folder: FolderArgument, docs: Docs = None, quiet: Quiet = False) -> None:
+    """Make the page of a folder again: of a run, a sweep, a cleaning, a mixture, a study or of several runs.
 
-    Of the continual-learning study also while some of its runs have not ended.
+    Nothing is computed. Of the continual-learning study also while some of its runs have not ended.
     """
-    page = _write(folder, docs)
+    page = make_page(folder, docs)
     if not quiet:
         line(f"report: {page}")
 
 
-def _write(folder: Path, docs: Path | None) -> Path:
-    if (folder / "experiment.json").exists():
-        make_page = entry_points(group="bome.pages")["reproduce"].load()
-        path: Path = make_page(folder, docs)
-        return path
-    if docs is not None:
+def make_page(folder: Path, docs: Path | None = None) -> Path:
+    """Make the page of a folder, whatever wrote it, and its documentation if a place for that is given."""
+    plain = not any((folder / name).exists() for name in (CONFIG, "experiment.json"))
+    page = write_report if plain else _page_of(folder, _kind(folder))
+    if docs is None:
+        return page(folder)
+    if "docs" not in inspect.signature(page).parameters:
         raise ProblemError(f"--docs is for studies, and {folder} holds none")
-    return write_report(folder)
+    return page(folder, docs=docs)
+
+
+def _kind(folder: Path) -> str:
+    if (folder / "experiment.json").exists():
+        return "reproduce"
+    return str(jsonfile.read_object(folder / CONFIG).get("kind", "run"))
+
+
+def _page_of(folder: Path, kind: str) -> Page:
+    if kind in BUILT_IN:
+        return BUILT_IN[kind]
+    pages = plugins("bome.pages", BUILT_IN, callable)
+    if kind not in pages:
+        raise ProblemError(
+            f"{folder}: no installed package makes pages of {kind!r}; known: {', '.join([*BUILT_IN, *pages])}"
+        )
+    page: Page = pages[kind]
+    return page
+
+
+BUILT_IN: dict[str, Page] = {"run": write_report, "continual": write_report, "demo": write_report}
+"""By the kind in config.json; no plug-in can replace one."""

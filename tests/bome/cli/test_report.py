@@ -1,10 +1,12 @@
 """`bome report`: the page of whatever a verb has written."""
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from bome.cli.main import execute
+from bome.storage.folder import Folder
 
 
 def test_report_makes_the_same_page_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,3 +29,53 @@ def test_report_shows_a_directory_of_runs_on_one_page(tmp_path: Path) -> None:
         )
     assert execute(["report", str(tmp_path)]) == 0
     assert (tmp_path / "report.html").read_text().count("<details>") == 2
+
+
+def claimed(folder: Path, kind: str) -> Path:
+    """The folder of a verb that has finished."""
+    Folder(folder).claim(kind, {}, f"bome {kind}")
+    Folder(folder).finish({"status": "finished"})
+    return folder
+
+
+def a_page(folder: Path) -> Path:
+    (folder / "page.html").write_text("theirs")
+    return folder / "page.html"
+
+
+def documented(folder: Path, docs: Path | None = None) -> Path:
+    if docs is not None:
+        (docs / "theirs.md").write_text("theirs")
+    return a_page(folder)
+
+
+@pytest.fixture
+def _others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of another package, one of which has the name of a built-in one."""
+    pages = {"prices": "documented", "rooms": "a_page", "run": "a_page"}
+    offers = [EntryPoint(kind, f"{__name__}:{name}", "bome.pages") for kind, name in pages.items()]
+    monkeypatch.setattr("bome.runs.names.entry_points", lambda group: offers if group == "bome.pages" else [])
+
+
+@pytest.mark.usefixtures("_others")
+def test_another_package_makes_the_pages_of_its_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = claimed(tmp_path / "x", "prices")
+    assert execute(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == f"report: {folder / 'page.html'}\n"
+    assert execute(["report", str(folder), "--docs", str(tmp_path), "--quiet"]) == 0
+    assert (tmp_path / "theirs.md").exists()
+
+
+@pytest.mark.usefixtures("_others")
+def test_documentation_is_written_by_pages_that_have_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = claimed(tmp_path / "x", "rooms")
+    assert execute(["report", str(folder), "--docs", str(tmp_path)]) == 2
+    assert "error: --docs is for studies" in capsys.readouterr().err
+    assert execute(["report", str(tmp_path), "--docs", str(tmp_path)]) == 2
+    assert "error: --docs is for studies" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_others")
+def test_a_kind_that_nobody_knows_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["report", str(claimed(tmp_path / "x", "prizes"))]) == 2
+    assert "no installed package makes pages of 'prizes'" in capsys.readouterr().err.splitlines()[-1]
