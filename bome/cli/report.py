@@ -29,8 +29,7 @@ def report(folder: FolderArgument, docs: Docs = None, quiet: Quiet = False) -> N
 
 def make_page(folder: Path, docs: Path | None = None) -> Path:
     """Make the page of a folder, whatever wrote it, and its documentation if a place for that is given."""
-    plain = not any((folder / name).exists() for name in (CONFIG, "experiment.json"))
-    page = write_report if plain else _page_of(folder, _kind(folder))
+    page = _page_of(folder)
     if docs is None:
         return page(folder)
     if "docs" not in inspect.signature(page).parameters:
@@ -39,12 +38,16 @@ def make_page(folder: Path, docs: Path | None = None) -> Path:
 
 
 def _kind(folder: Path) -> str:
+    """What a folder holds; without config.json it may hold several runs."""
     if (folder / "experiment.json").exists():
         return "reproduce"
+    if not (folder / CONFIG).exists():
+        return "run"
     return str(jsonfile.read_object(folder / CONFIG).get("kind", "run"))
 
 
-def _page_of(folder: Path, kind: str) -> Page:
+def _page_of(folder: Path) -> Page:
+    kind = _kind(folder)
     if kind in BUILT_IN:
         return BUILT_IN[kind]
     pages = plugins("bome.pages", BUILT_IN, callable)
@@ -56,5 +59,23 @@ def _page_of(folder: Path, kind: str) -> Page:
     return page
 
 
-BUILT_IN: dict[str, Page] = {"run": write_report, "continual": write_report, "demo": write_report}
+def _clean(folder: Path) -> Path:
+    from bome.apps.clean.outputs import page  # scikit-learn takes a while to import
+
+    return page(folder)
+
+
+def _mix(folder: Path) -> Path:
+    from bome.apps.mix.outputs import page
+
+    return page(folder)
+
+
+BUILT_IN: dict[str, Page] = {
+    "run": write_report,
+    "continual": write_report,
+    "demo": write_report,
+    "clean": _clean,
+    "mix": _mix,
+}
 """By the kind in config.json; no plug-in can replace one."""
