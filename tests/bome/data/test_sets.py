@@ -1,17 +1,13 @@
 """The data sets: small ones made here against independent readers, and the real ones where `BOME_DATA` names them."""
 
-import gzip
 import hashlib
-import io
 import os
 import pickle
 import shutil
 import subprocess
 import sys
-import tarfile
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +20,10 @@ from sklearn.datasets import (
 
 from bome.cli.main import execute
 from bome.data import formats, sets
-from bome.data.digits import digits
 from bome.data.files import DataFile, DataSet
 from bome.data.pickles import read_pickle
 from bome.errors import ProblemError, StorageError
+from tests.support.published import LABELS, PICTURES, cifar_files, idx_files, tar
 
 GROUPS = ("alt.atheism", "comp.graphics", "sci.space")
 REAL = os.environ.get("BOME_DATA", "")
@@ -60,24 +56,6 @@ def put(data: Path, name: str, parts: dict[str, bytes]) -> DataSet:
 # --- images -----------------------------------------------------------------------------------------------------------
 
 
-def idx(values: np.ndarray[Any, Any]) -> bytes:
-    header = bytes((0, 0, 8, values.ndim)) + b"".join(n.to_bytes(4, "big") for n in values.shape)
-    return gzip.compress(header + values.astype(np.uint8).tobytes())
-
-
-PICTURES = {"train": random.integers(0, 256, (7, 4, 5)), "test": random.integers(0, 256, (3, 4, 5))}
-LABELS = {"train": np.array([0, 9, 1, 2, 3, 4, 5]), "test": np.array([9, 0, 8])}
-
-
-def idx_files() -> dict[str, bytes]:
-    return {
-        formats.TRAIN_IMAGES: idx(PICTURES["train"]),
-        formats.TRAIN_LABELS: idx(LABELS["train"]),
-        formats.TEST_IMAGES: idx(PICTURES["test"]),
-        formats.TEST_LABELS: idx(LABELS["test"]),
-    }
-
-
 def small_mnist(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = put(data, "mnist", idx_files())
     monkeypatch.setitem(sets._PARSERS, "mnist", (dataset, sets._PARSERS["mnist"][1]))
@@ -106,51 +84,6 @@ def test_once_parsed_the_files_are_not_needed_and_nothing_is_written_beside_them
     assert len(sets.images("mnist").train) == 7
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [
-        (formats.TRAIN_IMAGES, gzip.compress(b"\0\0\x08\x03"), "is not an array of bytes"),
-        (formats.TRAIN_IMAGES, gzip.compress(b""), "is not an array of bytes"),
-        (formats.TRAIN_IMAGES, idx(LABELS["train"]), "is not an array of bytes with 3 dimensions"),
-        (formats.TRAIN_IMAGES, gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "announces"),
-        (formats.TRAIN_IMAGES, gzip.compress(gzip.decompress(idx(PICTURES["train"]))[:-1]), "announces"),
-        (formats.TRAIN_IMAGES, gzip.compress(gzip.decompress(idx(PICTURES["train"])) + b"x"), "announces"),
-        (formats.TRAIN_IMAGES, idx(PICTURES["test"]), "do not fit together"),
-        (formats.TEST_IMAGES, idx(PICTURES["test"].reshape(3, 5, 4)), "do not fit together"),
-        (formats.TEST_LABELS, idx(np.array([9, 0, 10])), "labels must be from 0 to 9"),
-        (formats.TEST_LABELS, b"not compressed", "is damaged"),
-    ],
-    ids=range(10),  # compressed files hold the time at which they were made
-)
-def test_a_malformed_idx_file_is_refused(name: str, content: bytes, reason: str) -> None:
-    """Such a file would have to pass the check of its digest first."""
-    with pytest.raises(StorageError, match=reason):
-        formats.idx_images({**idx_files(), name: content}, sets.DIGITS)
-
-
-def test_images_without_any_sample_are_refused() -> None:
-    empty = {formats.TEST_IMAGES: idx(np.zeros((0, 4, 5))), formats.TEST_LABELS: idx(np.zeros(0))}
-    with pytest.raises(StorageError, match="a part of it is empty"):
-        formats.idx_images(idx_files() | empty, sets.DIGITS)
-
-
-def tar(files: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
-
-
-def cifar_files(**changed: object) -> dict[str, bytes]:
-    rows = np.arange(2 * 3072).reshape(2, 3072).astype(np.uint8)
-    train: dict[str, object] = {"data": rows, "fine_labels": [1, 0], "coarse_labels": [0, 0], **changed}
-    parts = {"train": train, "test": train, "meta": {"fine_label_names": ["apple", "baby"]}}
-    return {"c.tar.gz": tar({f"cifar-100-python/{name}": pickle.dumps(part, 4) for name, part in parts.items()})}
-
-
 def test_pictures_of_cifar_have_the_colour_last(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row holds red, then green, then blue: the colour c of the pixel (i, j) is entry 1024 c + 32 i + j."""
     dataset = put(data, "cifar-100", cifar_files())
@@ -160,38 +93,6 @@ def test_pictures_of_cifar_have_the_colour_last(data: Path, monkeypatch: pytest.
     assert found.train[1, 5, 7].tolist() == [(3072 + 1024 * c + 32 * 5 + 7) % 256 for c in range(3)]
     assert found.train_labels.tolist() == [1, 0]
     assert found.classes == ("apple", "baby")
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"fine_labels": [0]},
-        {"fine_labels": [0, 2]},
-        {"fine_labels": "01"},
-        {"fine_labels": []},
-        {"data": [1, 2]},
-        {"data": np.zeros((2, 3071), np.uint8)},
-        {"data": np.zeros((2, 3072), np.float32)},
-    ],
-)
-def test_something_else_than_cifar_is_refused(changed: dict[str, object]) -> None:
-    with pytest.raises(StorageError, match=r"^c\.tar\.gz"):
-        formats.cifar_images(cifar_files(**changed))
-
-
-def test_an_archive_of_cifar_without_its_members_is_refused() -> None:
-    with pytest.raises(StorageError, match="something else than CIFAR-100"):
-        formats.cifar_images({"c.tar.gz": tar({"readme": b""})})
-
-
-def test_digits_are_those_of_scikit_learn() -> None:
-    from sklearn.datasets import load_digits
-
-    found, known = digits(), load_digits()
-    assert len(found.train) + len(found.test) == 1797
-    np.testing.assert_allclose(found.train.numpy() / 255 * 16, known.images[:1400], atol=0.04)
-    assert torch.cat([found.train_labels, found.test_labels]).tolist() == known.target.tolist()
-    assert (found.train.dtype, int(found.train.max())) == (torch.uint8, 255)
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
@@ -258,32 +159,6 @@ def _compare_with_scikit_learn(home: Path) -> None:
         for given in (documents, counts):
             np.testing.assert_array_equal(getattr(given, f"{split}_labels").numpy(), known.target)
             assert given.classes == tuple(known.target_names)
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ({"train": {"data": ["a"], "target": np.array([0, 1]), "target_names": ["a", "b"]}}, "something else"),
-        ([], "something else"),
-        ({"train": {}, "test": {}}, "something else"),
-    ],
-)
-def test_something_else_than_newsgroups_is_refused(content: object, reason: str) -> None:
-    with pytest.raises(StorageError, match=reason):
-        formats.news_documents({formats.NEWS_PICKLE: zlib.compress(pickle.dumps(content, 4))})
-
-
-def test_newsgroups_that_do_not_fit_their_labels_are_refused() -> None:
-    part: dict[str, Any] = {"data": ["a", "b"], "target": np.array([0, 1]), "target_names": ["a", "b"]}
-    for changed in ({"data": ["a"]}, {"data": [1, 2]}, {"target": np.array([0, 2])}, {"target": np.array([-1, 0])}):
-        content = {"train": part | changed, "test": part}
-        with pytest.raises(StorageError, match=f"^{formats.NEWS_PICKLE}"):
-            formats.news_documents({formats.NEWS_PICKLE: zlib.compress(pickle.dumps(content, 4))})
-
-
-def test_an_archive_without_posts_is_refused() -> None:
-    with pytest.raises(StorageError, match="a part of it is empty"):
-        formats.news_documents({formats.NEWS_ARCHIVE: tar({"20news-bydate-train/alt.atheism/readme": b""})})
 
 
 # --- what is there ----------------------------------------------------------------------------------------------------
