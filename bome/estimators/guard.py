@@ -76,10 +76,10 @@ class Candidates:
 
     def _path(self, model: Model, targets: Array, weights: Array) -> list[Model]:
         """A model, and those with lighter penalties, each begun at the one before."""
-        found = [model]
+        models = [model]
         for lighter in self.fitters[1:]:
-            found.append(lighter.fit(self._both, targets, weights, found[-1]))
-        return found
+            models.append(lighter.fit(self._both, targets, weights, models[-1]))
+        return models
 
     def _fit(self, targets: Array, weights: Array) -> Model:
         return self.fitters[0].fit(self._both, targets, weights, self.belief.model)
@@ -99,7 +99,7 @@ def learn_candidates(
         few: suits the trusted rows alone; models of all rows have the penalty for noisy labels.
         first: where the factors of the weights begin; by default at 1.
         seed: of the bilevel run.
-        tell: told the steps of the bilevel run.
+        tell: hears of the steps of the bilevel run.
     """
     alone = few.fit(rows.trusted_x, rows.trusted, np.ones(len(rows.trusted_labels)))
     fitter = few.for_noise(rows.x)
@@ -167,9 +167,9 @@ def judge(
         if not others.any():  # all are copies of rows that are held out
             continue
         apart, start = rows.some(others), None if first is None else first[others]
-        found = memo.keep(f"held-out-{number}", key, partial(_held_out, apart, fit, held, fitter, start, seed))
+        candidates = memo.keep(f"held-out-{number}", key, partial(_held_out, apart, fit, held, fitter, start, seed))
         labels.append(rows.trusted_labels[held])
-        for name, some in found.items():
+        for name, some in candidates.items():
             logits.setdefault(name, []).append(some)
     tell("comparing on held-out trusted rows", len(parts), len(parts))
     if not labels:
@@ -181,9 +181,9 @@ def judge(
 
 def _held_out(rows: Rows, fit: Array, held: Array, fitter: Fitter, first: Array | None, seed: int) -> dict[str, Array]:
     """The logits of the held-out trusted rows by each candidate fitted without them, shape (models, rows, classes)."""
-    found = learn_candidates(rows.with_trusted(fit), fitter, first, seed)
+    candidates = learn_candidates(rows.with_trusted(fit), fitter, first, seed)
     x = rows.trusted_x[held]
-    return {name: np.stack([model.logits(x) for model in found.models(name)]) for name in NAMES}
+    return {name: np.stack([model.logits(x) for model in candidates.models(name)]) for name in NAMES}
 
 
 def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:
@@ -198,7 +198,7 @@ def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:
         labels: of these rows.
     """
     errors = {name: [calibrated_error(model, labels) for model in each] for name, each in logits.items()}
-    best = {name: int(np.argmin([each.mean() for each in found])) for name, found in errors.items()}
+    best = {name: int(np.argmin([model.mean() for model in each])) for name, each in errors.items()}
     table = _compared(
         {name: errors[name][number] for name, number in best.items()},
         {name: logits[name][number].argmax(axis=1) == labels for name, number in best.items()},

@@ -95,7 +95,7 @@ def _times(x: Matrix, factors: Array) -> Matrix:
 
 @dataclass(frozen=True)
 class Learned:
-    """The penalties found.
+    """The penalties that were learned.
 
     Attributes:
         common: the best penalty for all features.
@@ -111,8 +111,8 @@ class Learned:
 def learn_penalties(x: Matrix, targets: Array, kind: Kind, groups: Array, parts: Parts, steps: int) -> Learned:
     """The best common penalty on the folds, then gates from there."""
     ridge = best_ridge(x, targets, kind, parts)
-    found = learn_gates(Job(x, targets, kind.outputs, kind.torch_loss), groups, ridge, parts, steps)
-    return Learned(ridge, penalties(found.values, ridge), found.result)
+    gates = learn_gates(Job(x, targets, kind.outputs, kind.torch_loss), groups, ridge, parts, steps)
+    return Learned(ridge, penalties(gates.values, ridge), gates.result)
 
 
 def best_ridge(x: Matrix, targets: Array, kind: Kind, parts: Parts) -> float:
@@ -220,8 +220,8 @@ class _LearnedPenalty(BaseEstimator):  # type: ignore[misc]
 class LearnedRegularization(ClassifierMixin, _LearnedPenalty):  # type: ignore[misc]
     """A linear classifier beside `LogisticRegressionCV`, with a penalty for each feature or group that is learned.
 
-    The penalties are those under which models fitted to some rows do best on others, found by BOME. Learned penalties
-    are used only if they serve rows that they were not learned from better than a common penalty does.
+    BOME learns the penalties with which models of some rows do best on others. Learned penalties are used only if they
+    are better than a common penalty on rows that they were not learned from.
 
     Args:
         penalty: "feature", "group" or "scalar".

@@ -63,7 +63,7 @@ class Plateau:
 
 @dataclass(frozen=True)
 class Weighting:
-    """What the bilevel problem found: the factors vᵢ and the run behind them."""
+    """The factors vᵢ that solve the bilevel problem, and the run behind them."""
 
     factors: Array
     result: Result
@@ -87,7 +87,7 @@ def learn_factors(
         belief: the largest weight of each row.
         first: where the factors begin.
         seed: of the minibatches.
-        progress: told the steps done and the most that there can be.
+        progress: hears how many steps are done, and of how many at most.
     """
     n = len(rows.labels)
     live = fitter.live(start, rows.x, seed)

@@ -13,7 +13,7 @@ from bome._version import __version__
 from bome.errors import ProblemError
 from bome.reports.figures import BLUE, COLOURS, DASHES, RED, STYLE, Drawing, as_label, render
 from bome.reports.html import environment, figure
-from bome.reports.tables import CERTIFICATE, number
+from bome.reports.tables import CERTIFICATE, number, sentence
 from bome.storage.atomic import write_atomic
 
 WIDE = "curves"
@@ -21,21 +21,24 @@ WIDE = "curves"
 FEW_CLASSES = 12
 """So many have room for numbers in the cells of the confusion."""
 
+COLUMNS = {"candidate": "model", "error_se": "standard error of it"}
+"""The names for people of columns of the table of models, where they have others."""
+
 Findings = Mapping[str, Any]
 """What a cleaner found, as `bome.estimators.findings` lists it."""
 
 ABOUT = (
-    "Each row of the training table got a weight between 0 and 1: how much a model should learn from it so that it is "
-    "right on the trusted rows. A row is suspicious where another label is likelier than the given one."
+    "Each row of the training table has a weight between 0 and 1, which says how much a model should learn from it to "
+    "be right on the trusted rows. A row is suspicious if another label is more likely than the given one."
 )
 CONFUSION = (
-    "How many rows carry the label of a line and look like the label of a column. Rows on the diagonal are believed "
-    "and left blank; a dark cell elsewhere is a mistake that is made often."
+    "How many rows have the label at the left and look like the label below. Rows whose label is believed are not "
+    "counted; a dark cell is a frequent mistake."
 )
-WEIGHTS = "Rows whose label is believed, and suspicious ones, by the weight they got."
+WEIGHTS = "How many rows have which weight: rows whose label is believed, and suspicious rows."
 CURVES = (
-    "What was measured while the weights were learned, over the steps. The run ends when the loss on the trusted rows "
-    "has settled, or when every row was looked at 30 times; the curves may still fall then."
+    "The losses and the gap q over the steps in which the weights were learned. The run ends when the loss on the "
+    "trusted rows hardly falls any more, or when each row was used 30 times; the curves may still fall then."
 )
 
 
@@ -60,7 +63,7 @@ def write(path: str | PathLike[str], findings: Findings, *, title: str = "Cleane
 def rendered(findings: Findings, title: str, command: str) -> str:
     """The page."""
     suspects = [_suspect(row) for row in findings["suspects"]]
-    choice, reason, certificate = findings["choice"], _sentence(findings["choice_reason"]), findings["certificate"]
+    choice, reason, certificate = findings["choice"], sentence(findings["choice_reason"]), findings["certificate"]
     return environment().get_template("cleaner.html").render(
         title=title,
         about=ABOUT,
@@ -75,7 +78,7 @@ def rendered(findings: Findings, title: str, command: str) -> str:
         with_images=any(row["image"] for row in suspects),
         with_text=any(row["text"] for row in suspects),
         done=_done(findings),
-        candidate_columns=[str(name).replace("_", " ") for row in findings["candidates"][:1] for name in row],
+        candidate_columns=[COLUMNS.get(name, name) for row in findings["candidates"][:1] for name in row],
         candidates=[
             {"cells": [_cell(value) for value in row.values()], "best": row["candidate"] == choice}
             for row in findings["candidates"]
@@ -85,7 +88,7 @@ def rendered(findings: Findings, title: str, command: str) -> str:
         certificate=[(name, number(certificate.get(key)), meaning) for key, name, meaning in CERTIFICATE]
         if certificate
         else [],
-        certificate_verdict=_sentence(certificate["verdict"]) if certificate else "",
+        certificate_verdict=sentence(certificate["verdict"]) if certificate else "",
         version=__version__,
     )  # fmt: skip
 
@@ -174,8 +177,8 @@ def _key(findings: Findings) -> list[tuple[str, str]]:
     return [
         (f"{findings['rows']:,}", "rows"),
         (f"{findings['suspicious']:,}", "suspicious rows"),
-        (f"{findings['noise_rate']:.0%}", "of the labels estimated wrong"),
-        (f"{accuracies[0]:.1%}" if accuracies else "–", "right on unseen trusted rows"),
+        (f"{findings['noise_rate']:.0%}", "of the labels are wrong, by estimate"),
+        (f"{accuracies[0]:.1%}" if accuracies else "–", "right on trusted rows that it has not seen"),
     ]
 
 
@@ -183,7 +186,7 @@ def _verdict(findings: Findings) -> str:
     rows, wrong = findings["rows"], findings["suspicious"]
     return (
         f"{wrong:,} of {rows:,} rows ({wrong / max(1, rows):.0%}) look wrongly labelled. "
-        f"The model used: {findings['choice']}. {_sentence(findings['choice_reason'])}"
+        f"The chosen model: {findings['choice']}. {sentence(findings['choice_reason'])}"
     )
 
 
@@ -214,22 +217,18 @@ def _suspect(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _done(findings: Findings) -> list[str]:
     return [
-        f"{findings['steps']:,} steps of BOME, a bilevel method that needs gradients only, learned the weights of "
-        f"{findings['rows']:,} rows: the outer loss is that of the trusted rows, the inner one that of the weighted "
-        "training rows. Several models were then compared on trusted rows held out for that, and the best was kept; "
-        "'cleaned' is fitted to the weighted rows together with the trusted ones, 'relabelled' to likeliest labels, "
-        "'robust' to all rows with a loss that gives up on labels it cannot explain.",
-        "The errors below are those of held-out rows: the probability of the wrong classes, each model being made as "
-        "sure of its answers as suits these rows best, so that only the order of the classes is compared. "
-        "A model is only as good as the rows it was judged by: with few trusted rows the differences below are small "
-        "against chance, and mistakes in the trusted rows themselves are not found.",
+        f"{findings['steps']:,} steps of BOME, a bilevel method that needs only gradients, learned the weights of "
+        f"{findings['rows']:,} rows. The outer loss is that of the trusted rows, the inner loss that of the weighted "
+        "training rows. Then several models were compared on trusted rows that they had not seen, and the best one was "
+        "kept. 'cleaned' is fitted to the weighted rows and the trusted rows, 'relabelled' to the most likely labels, "
+        "'trusted only' to the trusted rows alone, 'all rows' to all rows with the labels as they are, and 'robust' "
+        "likewise, but with a loss that gives up on labels which it cannot explain.",
+        "The error of a model is the mean probability that it gives to wrong classes on trusted rows that it has not "
+        "seen. Each model is made as sure of its answers as is best for these rows, so that only the order of the "
+        "classes counts. With few trusted rows the differences may be chance, and wrong labels among the trusted rows "
+        "themselves are not noticed.",
     ]
 
 
 def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) or not text else ".")

@@ -123,12 +123,12 @@ def accuracy(group: Group) -> Figure | None:
 
 def accuracy_matrix(group: Group) -> Figure | None:
     """The accuracy on each task after each task, of runs on a stream of tasks."""
-    found = {
+    matrices = {
         label: np.array([[np.nan if a is None else a for a in row] for row in run.summary["matrix"]], dtype=float)
         for run, label in zip(group.runs, group.labels(), strict=True)
         if run.summary.get("matrix")
     }
-    return heat_maps(found) if found else None
+    return heat_maps(matrices) if matrices else None
 
 
 def heat_maps(matrices: Mapping[str, NDArray[np.float64]]) -> Figure:

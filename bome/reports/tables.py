@@ -40,14 +40,20 @@ def number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning and a full stop at its end; nothing of nothing."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) or not text else ".")
+
+
 def overview(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     """The table of all runs, the names of its columns and its lines; without columns that no run has anything for."""
-    found = [_line(run) for run in runs]
-    names = list(dict.fromkeys(name for line in found for name in line))  # in the order in which they come
-    shown = [name for name in names if any(line.get(name, "–") != "–" for line in found)]
+    lines = [_line(run) for run in runs]
+    names = list(dict.fromkeys(name for line in lines for name in line))  # in the order in which they come
+    shown = [name for name in names if any(line.get(name, "–") != "–" for line in lines)]
     last = ("evaluations", "seconds")
     shown = [name for name in shown if name not in last] + [name for name in shown if name in last]
-    return shown, [[line.get(name, "–") for name in shown] for line in found]
+    return shown, [[line.get(name, "–") for name in shown] for line in lines]
 
 
 def _line(run: Run) -> dict[str, str]:
@@ -100,14 +106,13 @@ def status(run: Run) -> str:
 
 def verdict(run: Run) -> str:
     """The certificate in words."""
-    words = str(_part(run.summary, "certificate").get("verdict", ""))
-    return words[:1].upper() + words[1:] + "." if words else status(run)
+    return sentence(str(_part(run.summary, "certificate").get("verdict", ""))) or status(run)
 
 
 def certificate(run: Run) -> list[tuple[str, str, str]]:
     """Each number of the certificate, its value and what it means."""
-    found = _part(run.summary, "certificate")
-    return [(name, number(found.get(key)), meaning) for key, name, meaning in CERTIFICATE if found]
+    values = _part(run.summary, "certificate")
+    return [(name, number(values.get(key)), meaning) for key, name, meaning in CERTIFICATE if values]
 
 
 def evaluations(run: Run) -> str:
@@ -129,5 +134,5 @@ def _text(value: Any) -> str:
 
 def _part(summary: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """A part of the summary; nothing if it is missing or of another kind."""
-    found = summary.get(key)
-    return found if isinstance(found, Mapping) else {}
+    part = summary.get(key)
+    return part if isinstance(part, Mapping) else {}

@@ -125,7 +125,7 @@ class Layout:
         return dense[0] if len(dense) == 1 else np.hstack(dense).astype(np.float32, copy=False)
 
     def new_values(self, table: Table) -> "Iterator[tuple[str, pd.Series[Any]]]":
-        """By column of categories, the cells with values that the training table does not have: they say nothing."""
+        """By column of categories, the cells with values that the training table does not have: they are ignored."""
         for part in self.categories:
             column = table.frame[part.name]
             new = column[~column.isin(part.levels)]
@@ -196,7 +196,7 @@ def choose(
         column = table.frame[name]
         if name in known_numbers:
             if _counts_rows(column):
-                warnings.warn(f"column {name!r} only counts the rows: left out", UserWarning, stacklevel=2)
+                warnings.warn(f"column {name!r} left out: it only counts the rows", UserWarning, stacklevel=2)
             else:
                 numbers.append(name)
         elif name in image or (name not in text and _is_image(column)):

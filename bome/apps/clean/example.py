@@ -76,12 +76,12 @@ def judge(digits: Digits, cleaned: Path) -> Judgement:
     """Hold the outcome in a folder against the truth."""
     called = np.zeros(len(digits.wrong), dtype=bool)
     called[pd.read_csv(cleaned / ISSUES)["row"]] = True
-    found = prediction.predict(cleaned, digits.test, digits.folder / "predictions.csv")
+    outcome = prediction.predict(cleaned, digits.test, digits.folder / "predictions.csv")
     return Judgement(
         wrong=int(digits.wrong.sum()),
         found=int((called & digits.wrong).sum()),
         called=int(called.sum()),
-        accuracy=found["accuracy"],
+        accuracy=outcome["accuracy"],
         plain=_accuracy(digits.request.train, digits.test),
         trusted=_accuracy(digits.request.trusted, digits.test),
     )

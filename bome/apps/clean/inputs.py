@@ -81,7 +81,7 @@ def read(request: Request) -> Inputs:
     """
     source, trusted_source = scan(request.train), scan(request.trusted)
     if request.train.samefile(request.trusted):
-        raise ProblemError(f"{request.trusted} is the training table itself: the trusted rows must be others")
+        raise ProblemError(f"{request.trusted} is the training table itself: name a table of other rows")
     used = _used_columns(source, request)
     _check_same_columns(source, trusted_source, used)
     strings = {request.label, *request.text, *request.image}
@@ -123,7 +123,7 @@ def _check_same_columns(train: Scan, trusted: Scan, used: Sequence[str]) -> None
         require(trusted.path, trusted.names, name, f"which {train.path} has", train.names)
     more = [name for name in trusted.names if name not in train.names]
     if more:
-        raise ProblemError(f"{trusted.path} has a column {more[0]!r} that {train.path} has not: remove it there")
+        raise ProblemError(f"{trusted.path} has a column {more[0]!r} that {train.path} does not have: remove it there")
 
 
 def _labels(table: Table, label: str) -> Array:
@@ -138,7 +138,7 @@ def _check_classes(request: Request, y: Array) -> None:
     classes = sorted(set(y))
     where = f"{request.train}, column {request.label!r}"
     if len(classes) == 1:
-        raise ProblemError(f"{where} has the one label {classes[0]!r}: two classes or more are needed")
+        raise ProblemError(f"{where} has only the label {classes[0]!r}: two classes or more are needed")
     if len(classes) == len(y):
         raise ProblemError(f"{where} has another value in each of {len(y)} rows: is it the label?")
     if len(classes) > MOST_CLASSES:
@@ -153,7 +153,7 @@ def _check_trusted(request: Request, y: Array, trusted_y: Array) -> None:
         if names:
             shown = ", ".join(map(repr, sorted(names)[:5])) + (" and others" if len(names) > 5 else "")
             remedy = "add rows of each class" if lacks == request.trusted else "is it misspelt?"
-            raise ProblemError(f"{lacks} has no row labelled {shown}, {has} has: {remedy}")
+            raise ProblemError(f"{lacks} has no row labelled {shown}, but {has} has: {remedy}")
 
 
 def _check_kinds(layout: Layout, trusted: Table) -> None:
@@ -161,18 +161,18 @@ def _check_kinds(layout: Layout, trusted: Table) -> None:
     for name, new in layout.new_values(trusted):
         if len(new) == len(trusted.frame):
             raise ProblemError(
-                f"{trusted.path}: no value of column {name!r} ({str(new.iloc[0])[:40]!r}, ...) stands in the training "
-                f"table: are both of the same kind? It can be left out with --drop {shlex.quote(name)}"
+                f"{trusted.path}: no value of column {name!r} ({str(new.iloc[0])[:40]!r}, ...) occurs in the training "
+                f"table: do both tables mean the same by it? It can be left out with --drop {shlex.quote(name)}"
             )
 
 
 def _warn_of_copies(request: Request, train: pd.DataFrame, trusted: pd.DataFrame, names: Sequence[str]) -> None:
-    """Say so if trusted rows also stand in the training table."""
+    """Say so if trusted rows are also in the training table."""
     marks = [pd.util.hash_pandas_object(frame[list(names)], index=False) for frame in (train, trusted)]
     copies = int(marks[1].isin(marks[0]).sum())
     if copies:
         warnings.warn(
-            f"{copies:,} of {len(trusted):,} rows of {request.trusted} also stand in {request.train}: "
+            f"{copies:,} of {len(trusted):,} rows of {request.trusted} are also in {request.train}: "
             "remove them there, or the model counts them twice",
             UserWarning,
             stacklevel=3,

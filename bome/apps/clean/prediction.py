@@ -30,15 +30,15 @@ def predict(folder: Path, data: Path, out: Path) -> dict[str, Any]:
     if out.is_dir():
         raise ProblemError(f"{out} is a directory: name a file with --out")
     model = saved.load(path)
-    found = scan.scan(data)
+    source = scan.scan(data)
     for kept, what in ((data, "table"), (path, "model")):
         if out.exists() and out.samefile(kept):
             raise ProblemError(f"{out} is the {what} itself: choose another --out")
     for name in model.layout.columns:
-        scan.require(data, found.names, name, "which the model needs")
+        scan.require(data, source.names, name, "which the model needs")
     numbers = set(model.layout.numbers)
-    only = [*model.layout.columns, *([model.label] if model.label in found.names else [])]
-    table = load(found, strings=set(only) - numbers, numbers=numbers, only=only, droppable=False)
+    only = [*model.layout.columns, *([model.label] if model.label in source.names else [])]
+    table = load(source, strings=set(only) - numbers, numbers=numbers, only=only, droppable=False)
     model.layout.warn_of_new_values(table)
     probabilities = model.predict_proba(table)
     best = probabilities.argmax(axis=1)

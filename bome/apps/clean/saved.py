@@ -68,9 +68,9 @@ def save(path: Path, model: SavedModel) -> None:
     """
     tensors = {**model.encoder.to_arrays(), "coef": model.softmax.coef, "intercept": model.softmax.intercept}
     tensors = {name: np.array(array, order="C") for name, array in tensors.items()}
-    told = json.dumps({"label": model.label, "classes": model.classes, "layout": model.layout.to_dict()})
+    description = json.dumps({"label": model.label, "classes": model.classes, "layout": model.layout.to_dict()})
     # One entry, since several would be written in an order that changes from one process to the next.
-    metadata = json.dumps({"format": FORMAT, "model": told, "sha256": _digest(told, tensors)})
+    metadata = json.dumps({"format": FORMAT, "model": description, "sha256": _digest(description, tensors)})
     write_atomic(path, safetensors.numpy.save(tensors, {KEY: metadata}))
 
 
@@ -97,23 +97,23 @@ def load(path: Path) -> SavedModel:
         raise StorageError(f"{path} is damaged: it is not a model") from None
     try:
         about = dict(json.loads(metadata.get(KEY, "")))
-        told = str(about.get("model"))
+        description = str(about.get("model"))
     except (ValueError, TypeError, RecursionError):
         raise StorageError(f"{path} is damaged: it is not a model of bome") from None
     if about.get("format") != FORMAT:
         raise StorageError(f"{path} has format version {about.get('format')!r}; this version of bome reads {FORMAT}")
-    if about.get("sha256") != _digest(told, tensors):
+    if about.get("sha256") != _digest(description, tensors):
         raise StorageError(f"{path} is damaged: its checksum does not fit")
-    return _decoded(path, told, tensors)
+    return _decoded(path, description, tensors)
 
 
-def _decoded(path: Path, told: str, tensors: dict[str, Array]) -> SavedModel:
+def _decoded(path: Path, description: str, tensors: dict[str, Array]) -> SavedModel:
     try:
-        found = json.loads(told)
+        values = json.loads(description)
         softmax = Affine(tensors.pop("coef"), tensors.pop("intercept"))
-        classes = tuple(map(str, found["classes"]))
+        classes = tuple(map(str, values["classes"]))
         model = SavedModel(
-            str(found["label"]), classes, Layout.from_dict(found["layout"]), Encoder.from_arrays(tensors), softmax
+            str(values["label"]), classes, Layout.from_dict(values["layout"]), Encoder.from_arrays(tensors), softmax
         )
         good = softmax.coef.ndim == 2 and softmax.coef.shape[1] == len(classes) == len(softmax.intercept) > 1
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -123,8 +123,8 @@ def _decoded(path: Path, told: str, tensors: dict[str, Array]) -> SavedModel:
     return model
 
 
-def _digest(told: str, tensors: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256(told.encode())
+def _digest(description: str, tensors: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256(description.encode())
     for name in sorted(tensors):
         array = tensors[name]
         digest.update(f"{name} {array.dtype} {array.shape}".encode())

@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 from bome._version import __version__
 from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE, Drawing, as_label, render
 from bome.reports.html import environment, figure
-from bome.reports.tables import number
+from bome.reports.tables import number, sentence
 
 PREFIX = "weight/"
 MOST_NAMED = 8
 """Curves with a name of their own in a figure; the others are grey."""
 
 ABOUT = (
-    "How much of each source a language model should be trained on to do well on the target. The weights are learned "
-    "together with a small model: min f(w, θ), the loss on the target, where θ minimises the weighted losses of the "
-    "sources."
+    "How much a language model should learn from each source to do well on the target text. The weights w are learned "
+    "together with a small model, whose parameters are θ: the loss on the target, f, is made small, where θ must "
+    "minimise the sum of the weighted losses of the sources."
 )
 
 
@@ -33,7 +33,12 @@ def drawings(history: Sequence[Mapping[str, Any]]) -> list[Drawing]:
                 "Dashed: equal weights.",
                 render(weights_over_steps(history)),
             ),
-            Drawing("losses", "Loss on the target", "f, mean over minibatches of text.", render(_losses(history))),
+            Drawing(
+                "losses",
+                "Loss on the target",
+                "f, the mean over minibatches of the target text.",
+                render(_losses(history)),
+            ),
         ]
 
 
@@ -84,12 +89,12 @@ def rendered(summary: Mapping[str, Any], figures: Sequence[Drawing], command: st
     return environment(Path(__file__).parent).get_template("mix.html").render(
         title="A mixture of data sources",
         about=ABOUT,
-        verdict=certificate.get("verdict", ""),
+        verdict=sentence(certificate.get("verdict", "")),
         command=command,
         rows=rows,
         figures=[figure(drawing) for drawing in figures],
         results=[
-            ("loss on the target, joint model", number(summary["f"])),
+            ("loss on the target, of the model that was learned with the weights", number(summary["f"])),
             ("loss on target text that was held out", number(summary["held_out_loss"])),
             ("steps", f"{summary['steps']:,}"),
             ("evaluations of f and g", ", ".join(f"{kind}: {n:,}" for kind, n in summary["evaluations"].items())),

@@ -97,11 +97,11 @@ BAD: list[tuple[str, Files, list[str], str]] = [
     ("label empty", train(both(b"1,2,")), LABEL, "train.csv, line 4, column 'y' has no label"),
     ("label blank", train(both(b"1,2,  ")), LABEL, "train.csv, line 4, column 'y' has no label"),
     ("trusted label empty", trusted(TRUSTED + b"1,2,\n"), LABEL, "trusted.csv, line 6, column 'y' has no label"),
-    ("one class", train(b"a,b,y\n1,2,x\n2,3,x\n"), LABEL, "column 'y' has the one label 'x'"),
-    ("one row", train(b"a,b,y\n1,2,x\n"), LABEL, "column 'y' has the one label 'x'"),
+    ("one class", train(b"a,b,y\n1,2,x\n2,3,x\n"), LABEL, "column 'y' has only the label 'x'"),
+    ("one row", train(b"a,b,y\n1,2,x\n"), LABEL, "column 'y' has only the label 'x'"),
     ("all unique", train(b"a,b,y\n1,2,u\n2,3,v\n3,4,w\n"), LABEL, "has another value in each of 3 rows"),
-    ("class not trusted", train(both(b"1,2,perhaps")), LABEL, "trusted.csv has no row labelled 'perhaps', train"),
-    ("class only trusted", trusted(TRUSTED + b"1,2,Yes\n"), LABEL, "train.csv has no row labelled 'Yes', trusted.csv"),
+    ("class not trusted", train(both(b"1,2,perhaps")), LABEL, "trusted.csv has no row labelled 'perhaps', but train"),
+    ("class only trusted", trusted(TRUSTED + b"1,2,Yes\n"), LABEL, "train.csv has no row labelled 'Yes', but trusted"),
     ("too many classes", train(MANY_CLASSES), LABEL, "has 1,050 different labels; at most 1,000"),
     # values
     ("nan", train(both(b"nan,2,yes")), LABEL, "train.csv, line 4, column 'a' has no number: fill it in"),
@@ -268,7 +268,7 @@ def test_trusted_rows_in_the_training_table_are_a_warning(copy: Path, capsys: py
     with (copy / "train.csv").open("a") as file:
         file.write("\n".join((copy / "trusted.csv").read_text().splitlines()[1:4]) + "\n")
     assert execute([*CLEAN]) == 2  # other data than that of the folder
-    assert "warning: 3 of 40 rows of trusted.csv also stand in train.csv" in capsys.readouterr().err
+    assert "warning: 3 of 40 rows of trusted.csv are also in train.csv" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("out", ["/proc/nowhere/x", "/dev/null/x"])

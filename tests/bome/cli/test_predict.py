@@ -50,7 +50,7 @@ def test_predict_judges_by_labels_that_the_model_knows_and_tells_of_new_values(
     assert execute(["predict", "out", "new.csv"]) == 0
     pd.read_csv("trusted.csv").assign(kind="purple").to_csv("trusted.csv", index=False)
     assert execute([*CLEAN]) == 2
-    assert "no value of column 'kind' ('purple', ...) stands in the training table" in capsys.readouterr().err
+    assert "no value of column 'kind' ('purple', ...) occurs in the training table" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

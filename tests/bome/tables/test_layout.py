@@ -79,7 +79,7 @@ def test_a_column_of_names_and_a_count_of_rows_are_left_out_and_said_so() -> Non
         assert choose(given, without=())[0].columns == ("a",)
     assert [str(w.message) for w in told] == [
         "column 'name' left out: its values differ from row to row; use its words with --text name",
-        "column 'row' only counts the rows: left out",
+        "column 'row' left out: it only counts the rows",
     ]
 
 
