@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.optim import LBFGS, SGD, Adam
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-import bome as package
 from bome import (
     BOME,
     AutogradOracle,
@@ -33,7 +32,7 @@ from bome.data.streams import Constant, Data, Loader, Minibatches
 from bome.errors import BilevelError, ProblemError, UnsupportedError
 from bome.inner import AdamDescent
 from bome.loop import Record, run
-from bome.methods.base import Info, Method, Step
+from bome.methods.base import Method, Step
 from bome.oracles import Oracle
 from bome.oracles.base import Needs
 from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Stationary
@@ -523,8 +522,19 @@ def test_a_start_outside_of_its_set_is_projected_by_the_first_step() -> None:
     assert p.point.v[0].tolist() == [5, 5, 5]
 
 
-def test_public_names_are_there() -> None:
-    assert all(hasattr(package, name) for name in package.__all__)
-    assert Info(torch.ones(())).numbers() == {"f": 1.0}
+def test_batches_whose_order_could_be_mistaken_are_given_by_name() -> None:
+    stepper = Stepper(p := problem(), bome(), SGD(p.v.leaves, 0.1))
+    calls: list[Callable[[], object]] = [
+        lambda: Batches((1,), (2,)),  # type: ignore[call-arg]
+        lambda: Data(Constant(1), Constant(2)),  # type: ignore[call-arg]
+        lambda: Data().draw(1, 1),  # type: ignore[call-arg]
+        lambda: stepper.step(ONE, ONE),  # type: ignore[call-arg]
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="positional argument"):
+            call()
+
+
+def test_without_data_every_batch_is_none() -> None:
     assert Data().draw(inner=1, outer=2) == Batches(inner=(None,), outer=(None, None))
     assert Constant(3).next() == 3
