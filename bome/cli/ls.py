@@ -132,7 +132,7 @@ def _built(name: str) -> Task | None:
 def _data() -> None:
     rows = []
     for each in available():
-        rows.append((each.name, each.about, f"{each.size / 1e6:.0f} MB", each.found))
+        rows.append((each.name, each.about, f"{each.size / 1e6:.0f} MB", each.place))
         rows += [("", each.remedy, "", "")] if each.remedy else []
     table("Data sets (BOME_DATA, BOME_CACHE)", ("name", "description", "download", "where"), rows)
 

@@ -12,7 +12,7 @@ def digits() -> Images:
     """8 x 8 images of handwritten digits."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    pixels = torch.from_numpy(found.images * (255 / 16)).round().to(torch.uint8)
-    labels = torch.from_numpy(found.target).long()
+    bunch = load_digits()
+    pixels = torch.from_numpy(bunch.images * (255 / 16)).round().to(torch.uint8)
+    labels = torch.from_numpy(bunch.target).long()
     return Images(pixels[:TRAIN], labels[:TRAIN], pixels[TRAIN:], labels[TRAIN:], DIGITS)

@@ -97,9 +97,9 @@ def fetch(dataset: DataSet) -> dict[str, bytes]:
 
 
 def _content(dataset: DataSet, part: tuple[DataFile, ...]) -> tuple[str, bytes]:
-    found = find(dataset, part)
-    if found is not None:
-        path, form = found
+    place = find(dataset, part)
+    if place is not None:
+        path, form = place
         content = _read(path)
         if _is(form, content):
             return form.name, content

@@ -45,7 +45,7 @@ def _idx(files: dict[str, bytes], name: str, dims: int) -> Tensor:
         raise StorageError(f"{name} is not an array of bytes with {dims} dimensions")
     shape = struct.unpack(f">{dims}I", content[4:start])
     if math.prod(shape) != len(content) - start:
-        raise StorageError(f"{name} is damaged: it announces {shape} entries and has {len(content) - start}")
+        raise StorageError(f"{name} is damaged: it should have {shape} entries and has {len(content) - start}")
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy())
 
 
@@ -56,9 +56,9 @@ def cifar_images(files: dict[str, bytes]) -> dict[str, Any]:
         StorageError: it is damaged, or holds something else.
     """
     ((name, content),) = files.items()
-    found = members(content, _CIFAR_MEMBERS.__contains__, _CIFAR_LIMIT, name)
+    raws = members(content, _CIFAR_MEMBERS.__contains__, _CIFAR_LIMIT, name)
     try:
-        parts = {_CIFAR_MEMBERS[member]: read_pickle(raw, f"{name}: {member}") for member, raw in found.items()}
+        parts = {_CIFAR_MEMBERS[member]: read_pickle(raw, f"{name}: {member}") for member, raw in raws.items()}
         pictures = {split: _pictures(parts[split]["data"]) for split in ("train", "test")}
         labels = {split: torch.tensor(parts[split]["fine_labels"]) for split in ("train", "test")}
         classes = tuple(map(str, parts["meta"]["fine_label_names"]))
@@ -129,8 +129,8 @@ def _text(value: object) -> str:
 
 def _news_archive(content: bytes, name: str) -> _News:
     """As `sklearn.datasets.load_files(..., encoding="latin1")` reads the unpacked folders."""
-    found = members(content, lambda member: _NEWS_MEMBER.fullmatch(member) is not None, _NEWS_LIMIT, name)
-    posts = [(PurePosixPath(member).parts, raw) for member, raw in sorted(found.items())]
+    raws = members(content, lambda member: _NEWS_MEMBER.fullmatch(member) is not None, _NEWS_LIMIT, name)
+    posts = [(PurePosixPath(member).parts, raw) for member, raw in sorted(raws.items())]
     classes = tuple(sorted({group for (_, group, _), _ in posts}))
     texts: dict[str, list[str]] = {}
     labels: dict[str, Tensor] = {}

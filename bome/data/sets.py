@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bome._checks import choose
 from bome.data import formats
 from bome.data.files import DataFile, DataSet, advice, downloadable, fetch, find, lies_in_data_folder
 from bome.data.parsed import is_kept, keep
-from bome.errors import ProblemError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -65,14 +65,14 @@ class Available(NamedTuple):
         name: what it is called.
         about: a line on what it is.
         size: bytes to download.
-        found: "BOME_DATA", "cache" or "not here".
+        place: "BOME_DATA", "cache" or "not here".
         remedy: what happens on first use, and what to do without a connection; empty if it is ready.
     """
 
     name: str
     about: str
     size: int
-    found: str
+    place: str
     remedy: str
 
 
@@ -81,8 +81,8 @@ class Available(NamedTuple):
 ImagesName = Literal["mnist", "fashion-mnist", "cifar-100"]
 
 
-def _idx_files(base: str, told: dict[str, tuple[str, int]]) -> tuple[tuple[DataFile, ...], ...]:
-    return tuple((DataFile(name, digest, size, base + name),) for name, (digest, size) in told.items())
+def _idx_files(base: str, files: dict[str, tuple[str, int]]) -> tuple[tuple[DataFile, ...], ...]:
+    return tuple((DataFile(name, digest, size, base + name),) for name, (digest, size) in files.items())
 
 
 MNIST = DataSet(
@@ -171,9 +171,7 @@ def images(name: ImagesName) -> Images:
     Raises:
         StorageError: it is not at hand and cannot be downloaded, or a file is damaged.
     """
-    if name not in _PARSERS:
-        raise ProblemError(f"no images are called {name!r}; there are {', '.join(_PARSERS)}")
-    dataset, parse = _PARSERS[name]
+    dataset, parse = choose("data set of images", name, _PARSERS)
     return Images(**keep(name, lambda: parse(fetch(dataset))))
 
 
@@ -228,12 +226,12 @@ def available() -> list[Available]:
 
 def _available(dataset: DataSet) -> Available:
     size = sum(downloadable(part).size for part in dataset.parts)
-    places = [find(dataset, part) for part in dataset.parts]
+    files = [find(dataset, part) for part in dataset.parts]
     if is_kept(dataset.name):
-        found, remedy = "cache", ""
-    elif all(places):
-        inside = all(place and lies_in_data_folder(place[0]) for place in places)
-        found, remedy = "BOME_DATA" if inside else "cache", "parsed on first use"
+        place, remedy = "cache", ""
+    elif all(files):
+        inside = all(file and lies_in_data_folder(file[0]) for file in files)
+        place, remedy = "BOME_DATA" if inside else "cache", "parsed on first use"
     else:
-        found, remedy = "not here", f"downloaded on first use; without a connection: {advice(dataset)}"
-    return Available(dataset.name, dataset.about, size, found, remedy)
+        place, remedy = "not here", f"downloaded on first use; without a connection: {advice(dataset)}"
+    return Available(dataset.name, dataset.about, size, place, remedy)

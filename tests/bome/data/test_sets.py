@@ -97,7 +97,7 @@ def test_pictures_of_cifar_have_the_colour_last(data: Path, monkeypatch: pytest.
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        ProblemError, match="no images are called 'imagenet'; there are mnist, fashion-mnist, cifar-100"
+        ProblemError, match="unknown data set of images 'imagenet'; known: mnist, fashion-mnist, cifar-100"
     ):
         sets.images("imagenet")  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ def _compare_with_scikit_learn(home: Path) -> None:
 
 def test_available_says_where_each_set_is_and_what_to_do(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in sets.available():
-        assert each.found == "not here"
+        assert each.place == "not here"
         assert str(data / each.name) in each.remedy
     small_mnist(data, monkeypatch)
     monkeypatch.setattr(sets, "MNIST", sets._PARSERS["mnist"][0])
@@ -182,9 +182,9 @@ def test_a_file_that_is_missing_alone_is_named(data: Path, monkeypatch: pytest.M
     small_mnist(data, monkeypatch)
     (data / "mnist" / formats.TEST_LABELS).unlink()
     monkeypatch.setattr(sets, "MNIST", sets._PARSERS["mnist"][0])
-    told = sets.available()[0]
-    assert told.found == "not here"
-    assert f"put {formats.TEST_LABELS} into {data / 'mnist'}" in told.remedy
+    entry = sets.available()[0]
+    assert entry.place == "not here"
+    assert f"put {formats.TEST_LABELS} into {data / 'mnist'}" in entry.remedy
 
 
 def test_ls_shows_the_data_sets(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
