@@ -10,7 +10,7 @@ import typer
 from bome.cli.console import note
 from bome.cli.options import Folder, Json, Quiet, Settings, parse_settings
 from bome.cli.run import run_plan, run_stream, show
-from bome.continual.streams import STREAMS
+from bome.continual.run import spec_in
 from bome.errors import ProblemError
 from bome.reports import write_report
 from bome.runs import directory
@@ -31,12 +31,13 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Continue a run from its newest good checkpoint to the end; --set steps=N makes it longer."""
-    before = directory.read_config(folder)
-    if before.task in STREAMS:
+    spec = spec_in(folder)
+    if spec is not None:
         if settings:
             raise ProblemError("the settings of a run on a stream of tasks cannot be changed: start a new one")
-        run_stream(before.task, before.method, dict(before.set), before.seed, folder, quiet=quiet, as_json=as_json)
+        run_stream(spec, folder, quiet=quiet, as_json=as_json)
         return
+    before = directory.read_config(folder)
     plan = directory.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
     config = directory.configure(plan, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
     saved = _newest(folder)

@@ -1,6 +1,7 @@
 """`bome run`: one method on one task, or one strategy on one stream of tasks."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from bome.cli.console import line, number, progress_bar, resumable, stage_bar, table
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
+from bome.continual.run import Spec, learn
 from bome.continual.settings import check_single_task
 from bome.continual.streams import STREAMS
 from bome.errors import BilevelError, NonFiniteError, ProblemError
@@ -15,6 +17,7 @@ from bome.loop import SAVE_EVERY
 from bome.reports import write_report
 from bome.runs import directory
 from bome.runs.plan import Plan
+from bome.storage.folder import free_place
 from bome.storage.jsonfile import plain
 
 METHOD, STRATEGY = "bome", "ctn+bome"
@@ -58,7 +61,8 @@ def run(
                 f"--log-every, --save-every and --oracle do not apply to {task}, a stream of tasks: a row is logged "
                 "after each of them, and checkpoints are saved by the clock"
             )
-        run_stream(task, method or STRATEGY, {**parse_settings(settings)}, seed, out, quiet=quiet, as_json=as_json)
+        spec = Spec.from_settings(task, method or STRATEGY, parse_settings(settings), seed)
+        run_stream(spec, out, quiet=quiet, as_json=as_json)
         return
     check_single_task(task, method or METHOD)
     plan = directory.checked_plan(task, method or METHOD, parse_settings(settings), seed)
@@ -83,24 +87,18 @@ def run_plan(folder: Path, plan: Plan, config: directory.Config, *, resume: bool
     show(config, summary, write_report(folder), quiet=quiet, as_json=as_json)
 
 
-def run_stream(
-    task: str, strategy: str, values: dict[str, Any], seed: int, out: Path | None, *, quiet: bool, as_json: bool
-) -> None:
+def run_stream(spec: Spec, out: Path | None, *, quiet: bool, as_json: bool) -> None:
     """Run a strategy on a stream of tasks, or continue it where the very same run was stopped."""
-    from bome.continual.run import Spec, carry_out_part
-
-    part = values.pop("part", "learning")
-    spec = Spec(task, strategy, seed, values, part)
-    folder = out if out is not None else directory.default_folder(spec.config())
-    with resumable(folder), stage_bar(task, quiet=quiet) as progress:
-        summary = carry_out_part(spec, folder, progress)
+    folder = out if out is not None else free_place(spec.title)
+    with resumable(folder), stage_bar(spec.stream, quiet=quiet) as progress:
+        summary = asdict(learn(spec, folder, progress))
     page = write_report(folder)
     if summary["status"] == directory.DIVERGED:
         raise StreamDivergedError(summary["reason"])
     if as_json:
-        line(json.dumps(plain(summary), ensure_ascii=False))
+        line(json.dumps(summary, ensure_ascii=False))
     elif not quiet:
-        table(f"{task} by {strategy}, seed {seed}", ("", "result"), _stream_rows(summary))
+        table(f"{spec.stream} by {spec.strategy}, seed {spec.seed}", ("", "result"), _stream_rows(summary))
         line(f"report: {page}")
 
 

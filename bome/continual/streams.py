@@ -174,6 +174,11 @@ STREAMS: dict[str, Callable[..., Stream]] = {
 """Every stream of tasks by its name on the command line."""
 
 
+def about_stream(name: str) -> str:
+    """A line on a stream; empty if there is none of this name."""
+    return ((STREAMS[name].__doc__ or "") if name in STREAMS else "").split("\n")[0]
+
+
 class Sizes(NamedTuple):
     """Tasks for learning and tuning, training images of each, and images that judge the tuning tasks."""
 

@@ -172,7 +172,7 @@ def _caption(group: Group, name: str) -> str:
 
 def _scene(group: Group) -> Scene | None:
     columns = {key for run in group.runs for row in run.rows[:1] for key in row}
-    return scene_of(group.first.config.task, group.first.variant, columns)
+    return scene_of(group.first.task, group.first.variant, columns)
 
 
 def _landmarks(axes: Axes, scene: Scene) -> None:

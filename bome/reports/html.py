@@ -46,10 +46,9 @@ def environment(*folders: Path) -> Environment:
 
 
 def _section(group: Group, drawings: list[Drawing]) -> dict[str, Any]:
-    config = group.first.config
     return {
-        "title": config.task,
-        "about": config.about,
+        "title": group.first.task,
+        "about": group.first.about,
         "figures": [figure(drawing) for drawing in drawings],
         "runs": [_run(run) for run in group.runs],
     }
@@ -64,11 +63,11 @@ def figure(drawing: Drawing) -> dict[str, str]:
 def _run(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
-        "method": run.config.method,
+        "method": run.method,
         "verdict": tables.verdict(run),
         "status": tables.status(run),
         "results": tables.results(run),
         "certificate": tables.certificate(run),
         "settings": tables.settings(run),
-        "command": run.config.command,
+        "command": run.command,
     }

@@ -1,40 +1,54 @@
 """A run as its directory tells it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from bome.continual.run import Spec, spec_in, summary_in
+from bome.continual.streams import about_stream
 from bome.errors import ProblemError
 from bome.runs import directory
+from bome.storage.folder import Folder
+from bome.storage.jsonfile import read_rows
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run directory holds.
+    """What the folder of a run holds.
 
     Attributes:
-        name: of the directory.
-        config: `config.json`.
+        name: of the folder.
+        task: the name of the task, or of the stream of tasks.
+        about: the task in one line.
+        method: the name of the method, or of the strategy.
+        settings: all of them, with the seed.
+        given: those given by hand.
+        command: what repeats the run.
         rows: `metrics.jsonl`.
         summary: `summary.json`; empty while the run has not ended.
     """
 
     name: str
-    config: directory.Config
+    task: str
+    about: str
+    method: str
+    settings: dict[str, Any]
+    given: Collection[str]
+    command: str
     rows: list[dict[str, Any]]
     summary: dict[str, Any]
 
     @property
     def variant(self) -> str:
         """The variant of the task."""
-        return str(self.config.settings.get("variant", ""))
+        return str(self.settings.get("variant", ""))
 
     @property
     def start(self) -> str:
         """The starting point of the task."""
-        return str(self.config.settings.get("start", ""))
+        return str(self.settings.get("start", ""))
 
     def series(self, name: str) -> tuple[list[float], list[float]]:
         """The steps at which a quantity was logged, and its values."""
@@ -67,12 +81,38 @@ class Group:
 
 
 def load_run(folder: Path) -> Run:
-    """Read a run directory."""
+    """Read the folder of a run on a task, or on a stream of tasks."""
+    spec = spec_in(folder)
+    return _of_task(folder) if spec is None else _of_stream(folder, spec)
+
+
+def _of_task(folder: Path) -> Run:
+    config = directory.read_config(folder)
     return Run(
         name=folder.resolve().name,
-        config=directory.read_config(folder),
-        rows=directory.read_metrics(folder),
+        task=config.task,
+        about=config.about,
+        method=config.method,
+        settings={**config.settings, **config.set, "seed": config.seed, "oracle": config.oracle},
+        given=config.set,
+        command=config.command,
+        rows=read_rows(folder / directory.METRICS),
         summary=directory.read_summary(folder) or {},
+    )
+
+
+def _of_stream(folder: Path, spec: Spec) -> Run:
+    summary = summary_in(Folder(folder))
+    return Run(
+        name=folder.resolve().name,
+        task=spec.stream,
+        about=about_stream(spec.stream),
+        method=spec.strategy,
+        settings={**Folder(folder).config().spec["settings"], "part": spec.part, "seed": spec.seed},
+        given=spec.values,
+        command=Folder(folder).config().command,
+        rows=read_rows(folder / directory.METRICS),
+        summary={} if summary is None else asdict(summary),
     )
 
 
@@ -82,9 +122,7 @@ def load(folder: Path) -> tuple[directory.Collection, list[Run]]:
         raise ProblemError(f"{folder} is not a directory")
     if (folder / directory.CONFIG).exists():
         run = load_run(folder)
-        return directory.Collection(f"{run.config.task} by {run.config.method}", "", run.config.command, [run.name]), [
-            run
-        ]
+        return directory.Collection(f"{run.task} by {run.method}", "", run.command, [run.name]), [run]
     collection = directory.read_collection(folder)
     if not collection.runs:
         raise ProblemError(f"{folder} is not a run directory: it has no {directory.CONFIG}")
@@ -93,7 +131,7 @@ def load(folder: Path) -> tuple[directory.Collection, list[Run]]:
 
 def groups(runs: Sequence[Run]) -> Iterator[Group]:
     """Neighbouring runs of the same problem."""
-    for _, same in groupby(runs, key=lambda run: (run.config.task, run.variant)):
+    for _, same in groupby(runs, key=lambda run: (run.task, run.variant)):
         yield Group(tuple(same))
 
 

@@ -60,7 +60,7 @@ def _line(run: Run) -> dict[str, str]:
     summary = run.summary
     return {
         "problem": run.name,
-        "method": run.config.method,
+        "method": run.method,
         "f": number(summary.get("f")),
         "optimal f": number(_part(summary, "optimum").get("f")),
         "distance": number(summary.get("distance_to_optimum")),
@@ -123,9 +123,7 @@ def evaluations(run: Run) -> str:
 
 def settings(run: Run) -> list[tuple[str, str, str]]:
     """All settings, with a mark at those given by hand."""
-    given = run.config.set
-    everything = {**run.config.settings, **given, "seed": run.config.seed, "oracle": run.config.oracle}
-    return [(key, _text(value), "given" if key in given else "default") for key, value in everything.items()]
+    return [(key, _text(value), "given" if key in run.given else "default") for key, value in run.settings.items()]
 
 
 def _text(value: Any) -> str:

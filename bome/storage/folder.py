@@ -78,11 +78,27 @@ class Folder:
             ProblemError: the folder holds something else.
             StorageError: its files are damaged, or it cannot be written.
         """
-        state = self._state(kind, spec)
+        state = self.state(kind, spec)
         if state != "finished":
             config = Config(kind, dict(spec), command, os.getcwd(), __version__)
             jsonfile.write(self.path / CONFIG, asdict(config))
         return state
+
+    def state(self, kind: str, spec: Mapping[str, Any]) -> State:
+        """What `claim` returns or refuses; nothing is written."""
+        other = "choose another --out"
+        if self.path.exists() and not self.path.is_dir():
+            raise ProblemError(f"{self.path} is a file: {other}")
+        if self.is_free():
+            return "new"
+        if not (self.path / CONFIG).exists():
+            raise ProblemError(f"{self.path} is not empty and holds nothing of bome's: {other}")
+        config, noun = self.config(), _noun(kind)
+        if config.kind != kind:
+            raise ProblemError(f"{self.path} holds a {_noun(config.kind)}, not a {noun}: {other}")
+        if _text(config.spec) != _text(spec):
+            raise ProblemError(f"{self.path} holds another {noun}, with other inputs or settings: {other}")
+        return "same" if self.summary() is None else "finished"
 
     def is_free(self) -> bool:
         """Whether nothing is there but strays of dead processes and locks."""
@@ -130,21 +146,6 @@ class Folder:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Write `summary.json`, after everything else."""
         jsonfile.write(self.path / SUMMARY, dict(summary))
-
-    def _state(self, kind: str, spec: Mapping[str, Any]) -> State:
-        other = "choose another --out"
-        if self.path.exists() and not self.path.is_dir():
-            raise ProblemError(f"{self.path} is a file: {other}")
-        if self.is_free():
-            return "new"
-        if not (self.path / CONFIG).exists():
-            raise ProblemError(f"{self.path} is not empty and holds nothing of bome's: {other}")
-        config, noun = self.config(), _noun(kind)
-        if config.kind != kind:
-            raise ProblemError(f"{self.path} holds a {_noun(config.kind)}, not a {noun}: {other}")
-        if _text(config.spec) != _text(spec):
-            raise ProblemError(f"{self.path} holds another {noun}, with other inputs or settings: {other}")
-        return "same" if self.summary() is None else "finished"
 
 
 def free_place(name: str, kind: str | None = None, spec: Mapping[str, Any] | None = None) -> Path:

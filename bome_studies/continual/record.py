@@ -1,25 +1,52 @@
 """A record of finished runs: a line of JSON for each, so that a page can be made again without hours of computing.
 
-A line has the place of the run in the folder of its experiment, and what its directory has in `config.json` and
-`summary.json`. Checkpoints and histories stay out of it.
+A line has the place of the run in the folder of the study, the version of the library, and what decides the run and
+how it ended, as its folder has them in `config.json` and `summary.json`. Checkpoints and histories stay out of it.
 """
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from bome.continual.run import Spec, is_same
+from bome.continual.run import Spec, Summary, spec_in, summary_in
 from bome.errors import ProblemError, StorageError
-from bome.runs.directory import CONFIG, DIVERGED, FINISHED, SUMMARY, Config, config_from, read_config, read_summary
+from bome.storage import jsonfile
 from bome.storage.atomic import write_atomic
+from bome.storage.folder import CONFIG, SUMMARY, Config, Folder
 from bome_studies.continual.study import place
 from bome_studies.toys.trials import PARTS
 
-Line = dict[str, Any]
-"""`place`, `config` and `summary` of a run."""
+
+@dataclass(frozen=True)
+class Line:
+    """A run of a record.
+
+    Attributes:
+        place: of its folder in that of the study, below `parts`.
+        version: of the library.
+        spec: what decides the result, with all settings written out.
+        summary: how it ended.
+    """
+
+    place: str
+    version: str
+    spec: dict[str, Any]
+    summary: Summary
+
+    @property
+    def run(self) -> Spec:
+        """The run."""
+        return Spec.from_dict(self.spec, self.place)
+
+    def is_current(self) -> bool:
+        """Whether the run has the settings that it would have today, and its own place."""
+        try:
+            return self.run.to_dict() == self.spec and place(Path(), self.run) == Path(PARTS, self.place)
+        except ProblemError:  # of a stream or strategy, or with a setting, that there is no more
+            return False
 
 
 class Taken(NamedTuple):
@@ -57,17 +84,26 @@ def keep(folder: Path, record: Path) -> None:
     Raises:
         StorageError: the record cannot be read or written, or is not one; or a run of the folder is damaged.
     """
-    lines = {line["place"]: line for line in read(record)} if record.exists() else {}
+    lines = {line.place: line for line in read(record)} if record.exists() else {}
     for path in (folder / PARTS).rglob(SUMMARY):
-        run = path.parent
-        config, name = read_config(run), run.relative_to(folder / PARTS).as_posix()
-        if _is_current(config, name):
-            lines[name] = {"place": name, "config": asdict(config), "summary": read_summary(run)}
-    write_atomic(record, "".join(json.dumps(lines[name], ensure_ascii=False) + "\n" for name in sorted(lines)))
+        line = _line_of(path.parent, folder)
+        if line is not None and line.is_current():
+            lines[line.place] = line
+    texts = [json.dumps(asdict(lines[name]), ensure_ascii=False) + "\n" for name in sorted(lines)]
+    write_atomic(record, "".join(texts))
+
+
+def _line_of(run: Path, folder: Path) -> Line | None:
+    """The line of a run that has ended; None of anything else."""
+    summary = summary_in(Folder(run)) if spec_in(run) is not None else None
+    if summary is None:
+        return None
+    config = Folder(run).config()
+    return Line(run.relative_to(folder / PARTS).as_posix(), config.version, config.spec, summary)
 
 
 def take_over(record: Path, folder: Path) -> Taken:
-    """Lay out the runs of a record in the folder of an experiment where they have not ended.
+    """Lay out the runs of a record in the folder of a study where they have not ended.
 
     A run that was begun there stays as it is, unless it is the very same.
 
@@ -76,25 +112,17 @@ def take_over(record: Path, folder: Path) -> Taken:
     """
     ended = others = barred = 0
     for line in read(record):
-        run, config = folder / PARTS / line["place"], config_from(line["config"], str(record))
-        if not _is_current(config, line["place"]):
+        run = folder / PARTS / line.place
+        if not line.is_current():
             others += 1
-        elif (run / CONFIG).exists() and not is_same(read_config(run), config):
+        elif (run / CONFIG).exists() and not Folder(run).holds("continual", line.spec):
             barred += 1
         elif not (run / SUMMARY).exists():
-            write_atomic(run / CONFIG, _dump(line["config"]))
-            write_atomic(run / SUMMARY, _dump(line["summary"]))
+            config = Config("continual", line.spec, line.run.command(run), str(Path.cwd()), line.version)
+            jsonfile.write(run / CONFIG, asdict(config))
+            Folder(run).finish(asdict(line.summary))
             ended += 1
     return Taken(ended, others, barred)
-
-
-def _is_current(config: Config, name: str) -> bool:
-    """Whether a run has the settings that it would have today, and its own place."""
-    try:
-        spec = Spec.of(config)
-        return is_same(config, spec.config()) and place(Path(), spec) == Path(PARTS, name)
-    except ProblemError:  # of a stream or strategy, or with a setting, that there is no more
-        return False
 
 
 def read(record: Path) -> list[Line]:
@@ -107,44 +135,25 @@ def read(record: Path) -> list[Line]:
         lines = record.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"cannot read {record}: {error}") from error
-    return [_parsed(line, f"{record}:{number}") for number, line in enumerate(lines, start=1) if line.strip()]
+    return [_line(text, f"{record}:{number}") for number, text in enumerate(lines, start=1) if text.strip()]
 
 
-def _parsed(text: str, where: str) -> Line:
+def _line(text: str, where: str) -> Line:
     try:
-        line = json.loads(text)
+        values = json.loads(text)
     except (ValueError, RecursionError):
-        line = None
-    if not isinstance(line, dict) or not _is_run(line):
+        values = None
+    if not isinstance(values, dict) or not _has_form(values):
         raise StorageError(f"{where}: not a run of a record")
-    config_from(line["config"], where)
-    return line
+    with suppress(ProblemError):  # of a run that there is no more, which is left alone
+        Spec.from_dict(values["spec"], where)
+    return Line(**{**values, "summary": Summary.from_dict(values["summary"], where)})
 
 
-def _is_run(line: Line) -> bool:
-    """Whether a line has what a run has, and a place inside of a folder."""
-    name, config, summary = (line.get(key) for key in ("place", "config", "summary"))
-    if not isinstance(name, str) or not isinstance(config, dict) or not isinstance(summary, dict):
+def _has_form(values: dict[str, Any]) -> bool:
+    """Whether a line has what it should, and a place inside of a folder."""
+    kinds = {"place": str, "version": str, "spec": dict, "summary": dict}
+    if set(values) != set(kinds) or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
         return False
-    parts = PurePosixPath(name).parts
-    return bool(parts) and ".." not in parts and parts[0] != "/" and _is_outcome(summary)
-
-
-def _is_outcome(summary: Line) -> bool:
-    """Whether a summary has all that a page is made of, in its right form."""
-    observed, matrix, seconds = (summary.get(key) for key in ("observed", "matrix", "seconds_by_task"))
-    if not isinstance(observed, dict) or not isinstance(matrix, list) or not isinstance(seconds, list):
-        return False
-    if not all(isinstance(row, list) for row in matrix) or len({len(row) for row in matrix}) > 1:
-        return False
-    numbers = (*observed.values(), *(x for row in matrix for x in row), *seconds)
-    if not all(x is None or isinstance(x, (int, float)) for x in numbers):
-        return False
-    status = summary.get("status")
-    if not isinstance(summary.get("reason"), str):
-        return False
-    return status == DIVERGED or (status == FINISHED and bool(matrix) and bool(matrix[0]))
-
-
-def _dump(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    parts = PurePosixPath(values["place"]).parts
+    return bool(parts) and ".." not in parts and parts[0] != "/"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bome.continual.run import Summary
 from bome.runs.directory import FINISHED
 from bome.runs.sweep import mean_and_error
 
@@ -28,19 +29,20 @@ Number = tuple[float, float | None]
 class Runs:
     """The summaries of all seeds."""
 
-    summaries: Sequence[Mapping[str, Any]]
+    summaries: Sequence[Summary]
 
     @property
-    def finished(self) -> list[Mapping[str, Any]]:
+    def finished(self) -> list[Summary]:
         """Those that ended as they should."""
-        return [summary for summary in self.summaries if summary["status"] == FINISHED]
+        return [summary for summary in self.summaries if summary.status == FINISHED]
 
     def values(self, metric: str) -> list[float]:
         """A metric of each seed; empty if a run diverged or does not have it."""
         if len(self.finished) < len(self.summaries):
             return []
-        found = [summary["observed"].get(metric) for summary in self.summaries]
-        return [] if any(value is None for value in found) else [float(value) for value in found]
+        values = [summary.observed.get(metric) for summary in self.summaries]
+        known = [float(value) for value in values if value is not None]
+        return known if len(known) == len(values) else []
 
     def mean(self, metric: str) -> Number:
         """Mean over the seeds and its standard error; NaN if it is not known."""
@@ -48,17 +50,17 @@ class Runs:
 
     def matrix(self) -> NDArray[np.float64]:
         """The accuracies, mean over the seeds; NaN where they were not measured."""
-        found = [np.array(summary["matrix"], dtype=np.float64) for summary in self.finished]
-        return np.mean(found, axis=0) if found else np.full((1, 1), math.nan)
+        matrices = [np.array(summary.matrix, dtype=np.float64) for summary in self.finished]
+        return np.mean(matrices, axis=0) if matrices else np.full((1, 1), math.nan)
 
     def seconds(self) -> list[float]:
         """Processor time of learning each task, mean over the seeds."""
-        found = [summary["seconds_by_task"] for summary in self.finished]
-        return [float(x) for x in np.mean(found, axis=0)] if found else []
+        seconds = [summary.seconds_by_task for summary in self.finished]
+        return [float(x) for x in np.mean(seconds, axis=0)] if seconds else []
 
     def failures(self) -> list[tuple[int, str]]:
         """The seeds that diverged, and why."""
-        return [(n, str(s["reason"])) for n, s in enumerate(self.summaries) if s["status"] != FINISHED]
+        return [(n, s.reason) for n, s in enumerate(self.summaries) if s.status != FINISHED]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from bome.continual.run import Spec, carry_out_part, ended
+from bome.continual.run import Spec, Summary, ended, learn
 from bome.errors import ProblemError
 from bome.storage.atomic import write_atomic
 from bome_studies.continual.claims import NOTES, claims, notes, rows_of
@@ -87,9 +86,7 @@ class Continual:
 CONTINUAL = Continual()
 
 
-def one_part(
-    preset: Preset, task: str, strategy: str, seed: int, folder: Path, variant: str | None = None
-) -> dict[str, Any]:
+def one_part(preset: Preset, task: str, strategy: str, seed: int, folder: Path, variant: str | None = None) -> Summary:
     """Carry out exactly one run of a preset, and the choice of its settings if that has not been made.
 
     Args:
@@ -109,7 +106,7 @@ def one_part(
     candidate = protocol.candidate(strategy, variant)  # the first of the strategy where no variant is named
     values = choose(protocol, candidate, folder, lambda what, done, total: None, 1).values
     spec = Spec(task, strategy, seed, values)
-    return carry_out_part(spec, place(folder, spec))
+    return learn(spec, place(folder, spec))
 
 
 def carry_out(protocol: Protocol, folder: Path, report: Report, workers: int) -> Results:
@@ -129,7 +126,7 @@ def collected(protocol: Protocol, folder: Path) -> Results:
         settings = _settled(protocol, candidate, folder)
         runs = Runs([]) if settings is None else _ended(_runs(task, candidate, settings.values), folder)
         if settings is not None and runs.summaries:
-            usual = Spec(task, candidate.strategy, 0).config().settings
+            usual = Spec(task, candidate.strategy, 0).to_dict()["settings"]
             rest = (settings.values, runs, settings.tried, candidate.grid, candidate.seeds, usual)
             entries.append(Entry(candidate.strategy, candidate.variant, *rest))
         if len(runs.summaries) < candidate.seeds:
@@ -151,7 +148,7 @@ def place(folder: Path, spec: Spec) -> Path:
     """The folder of a run in that of the experiment."""
     words = [spec.strategy.replace(":", "-"), *(f"{key}={value}" for key, value in spec.values.items())]
     kind = () if spec.part == "learning" else (spec.part,)
-    return Path(folder, PARTS, spec.task, *kind, "-".join([*words, f"seed{spec.seed}"]))
+    return Path(folder, PARTS, spec.stream, *kind, "-".join([*words, f"seed{spec.seed}"]))
 
 
 def _runs(task: str, candidate: Candidate, values: Values) -> list[Spec]:
@@ -169,7 +166,7 @@ def _further(protocol: Protocol) -> dict[str, list[Spec]]:
 
 def _ended(specs: Sequence[Spec], folder: Path) -> Runs:
     """The runs that have ended, up to the first that has not."""
-    found: list[dict[str, Any]] = []
+    found: list[Summary] = []
     for spec in specs:
         summary = ended(spec, place(folder, spec))
         if summary is None:
@@ -225,6 +222,6 @@ def _perform(part: tuple[Spec, Path]) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        carry_out_part(*part)
+        learn(*part)
     finally:
         torch.set_num_threads(threads)

@@ -6,17 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from bome.cli.main import execute
 from bome.continual.networks import Mlp, ReducedResNet
-from bome.continual.run import Spec, _Run, carry_out_part, make_strategy
+from bome.continual.run import Spec, _Run, learn, make_strategy
 from bome.continual.settings import STRATEGIES
 from bome.continual.strategy import Strategy
 from bome.continual.streams import STREAMS
@@ -57,7 +59,7 @@ def test_a_run_that_was_cut_within_a_task_ends_bit_for_bit_as_an_uninterrupted_o
     """With and without running statistics."""
     monkeypatch.setitem(STREAMS, "continual-cifar", partial(coloured_stream, samples=100))
     spec = Spec(task, name, 1, {} if name == "offline" else {"memory": 10})
-    whole = carry_out_part(spec, tmp_path / "whole")
+    whole = learn(spec, tmp_path / "whole")
 
     fresh = continual_strategy(spec)
     kind, observe, calls = type(fresh), type(fresh).observe, 0
@@ -76,19 +78,19 @@ def test_a_run_that_was_cut_within_a_task_ends_bit_for_bit_as_an_uninterrupted_o
 
     monkeypatch.setattr(kind, "observe", failing)
     with pytest.raises(KeyboardInterrupt):
-        carry_out_part(spec, tmp_path / "cut")
+        learn(spec, tmp_path / "cut")
     assert not (tmp_path / "cut" / "summary.json").exists()
-    again = carry_out_part(spec, tmp_path / "cut")
+    again = learn(spec, tmp_path / "cut")
     assert calls == sum(map(len, fresh.stages())) + 2  # the batch that was cut, and the one since the checkpoint
-    assert same(again["matrix"], whole["matrix"])
-    assert again["evaluations"] == whole["evaluations"]
-    assert again["tuned"] == whole["tuned"]
-    assert set(whole["tuned"]) == ({"inner_steps", "outer_scale"} if name.endswith(":auto") else set())
+    assert same(again.matrix, whole.matrix)
+    assert again.evaluations == whole.evaluations
+    assert again.tuned == whole.tuned
+    assert set(whole.tuned) == ({"inner_steps", "outer_scale"} if name.endswith(":auto") else set())
     assert same(final(tmp_path / "cut"), final(tmp_path / "whole"))
 
 
 def continual_strategy(spec: Spec) -> Strategy:
-    return make_strategy(spec.strategy, STREAMS[spec.task](0), *spec.settled())
+    return make_strategy(spec.strategy, STREAMS[spec.stream](0), *spec.settled())
 
 
 def test_a_killed_process_leaves_a_run_that_continues_bit_for_bit(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_a_killed_process_leaves_a_run_that_continues_bit_for_bit(tmp_path: Path
         "import sys; from pathlib import Path; import torch; torch.set_num_threads(1)\n"
         "import bome.continual.run as run\n"
         "run.SAVE_SECONDS = -1.0\n"
-        f"run.carry_out_part(run.Spec({DIGITS!r}, 'ctn+bome', 2), Path(sys.argv[1]))\n"
+        f"run.learn(run.Spec({DIGITS!r}, 'ctn+bome', 2), Path(sys.argv[1]))\n"
     )
     folder = tmp_path / "killed"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -109,9 +111,9 @@ def test_a_killed_process_leaves_a_run_that_continues_bit_for_bit(tmp_path: Path
     process.wait()
     if (folder / "summary.json").exists():
         pytest.skip("the process ended before it could be killed")
-    again = carry_out_part(Spec(DIGITS, "ctn+bome", 2), folder)
-    whole = carry_out_part(Spec(DIGITS, "ctn+bome", 2), tmp_path / "whole")
-    assert same(again["matrix"], whole["matrix"])
+    again = learn(Spec(DIGITS, "ctn+bome", 2), folder)
+    whole = learn(Spec(DIGITS, "ctn+bome", 2), tmp_path / "whole")
+    assert same(again.matrix, whole.matrix)
     assert same(final(folder), final(tmp_path / "whole"))
 
 
@@ -121,7 +123,7 @@ def test_a_signal_saves_and_ends_the_run(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(RunInterruptedError) as caught:
-        carry_out_part(Spec(DIGITS, "er", 0), tmp_path, kill)
+        learn(Spec(DIGITS, "er", 0), tmp_path, kill)
     assert caught.value.exit_code == 143
     found = checkpoint.load_latest(tmp_path / "checkpoints")
     assert found is not None
@@ -129,24 +131,24 @@ def test_a_signal_saves_and_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_an_ended_run_is_read_and_another_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    summary = carry_out_part(Spec(DIGITS, "er", 0), tmp_path)
+    summary = learn(Spec(DIGITS, "er", 0), tmp_path)
     monkeypatch.setattr("bome.continual.run._Run", None)
-    assert carry_out_part(Spec(DIGITS, "er", 0), tmp_path) == json.loads((tmp_path / "summary.json").read_text())
-    assert summary["observed"]["acc"] == pytest.approx(sum(summary["matrix"][-1]) / 3)
+    assert asdict(learn(Spec(DIGITS, "er", 0), tmp_path)) == json.loads((tmp_path / "summary.json").read_text())
+    assert summary.observed["acc"] == pytest.approx(np.mean([a for a in summary.matrix[-1] if a is not None]))
     for other in (Spec(DIGITS, "er", 1), Spec(DIGITS, "er", 0, {"theta_lr": 0.5}), Spec(DIGITS, "gem", 0)):
-        with pytest.raises(ProblemError, match="another run"):
-            carry_out_part(other, tmp_path)
+        with pytest.raises(ProblemError, match="holds another continual run"):
+            learn(other, tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("mine")
     with pytest.raises(ProblemError, match="not empty"):
-        carry_out_part(Spec(DIGITS, "er", 0), tmp_path / "mine")
+        learn(Spec(DIGITS, "er", 0), tmp_path / "mine")
 
 
 @pytest.mark.parametrize("strategy", ["ctn+bome", "er", "mer", "offline"])
 def test_a_run_that_diverges_says_so(strategy: str, tmp_path: Path) -> None:
-    summary = carry_out_part(Spec(DIGITS, strategy, 0, {"theta_lr": 1e30}), tmp_path)
-    assert summary["status"] == "diverged"
-    assert "not finite" in summary["reason"]
+    summary = learn(Spec(DIGITS, strategy, 0, {"theta_lr": 1e30}), tmp_path)
+    assert summary.status == "diverged"
+    assert "not finite" in summary.reason
 
 
 def test_gem_that_diverges_with_earlier_tasks_in_memory_says_so(
@@ -160,9 +162,9 @@ def test_gem_that_diverges_with_earlier_tasks_in_memory_says_so(
 
     seen: list[int] = []
     monkeypatch.setattr(Mlp, "forward", spoiled)
-    summary = carry_out_part(Spec(DIGITS, "gem", 0), tmp_path)
-    assert summary["status"] == "diverged"
-    assert len(summary["matrix"]) == 1  # in the second task
+    summary = learn(Spec(DIGITS, "gem", 0), tmp_path)
+    assert summary.status == "diverged"
+    assert len(summary.matrix) == 1  # in the second task
 
 
 def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,8 +175,10 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
     assert told["observed"].keys() == {"acc", "ft", "nbt", "fm"}
     assert (folder / "report.html").exists()
     config = json.loads((folder / "config.json").read_text())
-    assert config["set"] == {"theta_lr": 0.1}
-    assert config["settings"]["theta_lr"] == 0.1
+    assert config["kind"] == "continual"
+    assert config["command"] == f"bome run {DIGITS} --method er --set theta_lr=0.1 --seed 3 --out {folder}"
+    assert config["spec"]["set"] == {"theta_lr": 0.1}
+    assert config["spec"]["settings"]["theta_lr"] == 0.1
     (folder / "summary.json").unlink()
     assert execute(["resume", str(folder)]) == 0
     printed = capsys.readouterr().out
@@ -187,7 +191,7 @@ def test_a_strategy_runs_and_is_resumed_on_the_command_line(tmp_path: Path, caps
 
 def test_runs_on_streams_are_shown_together_by_their_accuracies(tmp_path: Path) -> None:
     for name in ("er", "offline"):
-        carry_out_part(Spec(DIGITS, name, 0), tmp_path / name)
+        learn(Spec(DIGITS, name, 0), tmp_path / name)
     assert execute(["report", str(tmp_path), "--quiet"]) == 0
     text = (tmp_path / "report.html").read_text()
     assert all(f'<th scope="col">{name}</th>' in text for name in ("method", "ACC", "FT", "NBT"))
@@ -195,11 +199,11 @@ def test_runs_on_streams_are_shown_together_by_their_accuracies(tmp_path: Path) 
 
 
 def test_a_run_has_all_settings_of_its_strategy_and_no_others() -> None:
-    er, bvfsm = (Spec(DIGITS, name, 0).config().settings for name in ("er", "ctn+bvfsm"))
+    er, bvfsm = (Spec(DIGITS, name, 0).to_dict()["settings"] for name in ("er", "ctn+bvfsm"))
     assert set(er) == {"batch", "theta_lr", "inner_steps", "memory", "replay"}
     assert {"c_z", "c_ln", "updates"} <= bvfsm.keys()
     assert not {"eta", "margin", "epochs", "steps"} & bvfsm.keys()
-    assert Spec(DIGITS, "ctn+bome:preconditioned", 0).config().settings["geometry"] == "steps"
+    assert Spec(DIGITS, "ctn+bome:preconditioned", 0).to_dict()["settings"]["geometry"] == "steps"
 
 
 @pytest.mark.parametrize("task", ["continual-digits", "continual-cifar"])
@@ -231,7 +235,7 @@ def test_no_test_image_ever_reaches_training(
 
         monkeypatch.setattr(kind, "forward", watched)
     values = {} if name == "offline" else {"memory": 10}
-    summary = carry_out_part(Spec(task, name, 0, {"batch": 5, **values}), tmp_path)
-    assert summary["status"] == "finished"
+    summary = learn(Spec(task, name, 0, {"batch": 5, **values}), tmp_path)
+    assert summary.status == "finished"
     assert max(learned) < BRIGHT / 255
     assert min(judged) >= BRIGHT / 255

@@ -49,7 +49,7 @@ def test_streams_are_known_where_tasks_are(tmp_path: Path, capsys: pytest.Captur
     assert "did you mean 'continual-digits'?" in capsys.readouterr().err
     assert execute(["sweep", DIGITS, "--grid", "eta=1,2", "--out", str(tmp_path / "x")]) == 2
     assert "is a stream of tasks" in capsys.readouterr().err
-    assert execute(["ls", "settings"]) == 0
+    assert execute(["ls", "strategies"]) == 0
     listed = capsys.readouterr().out
     assert all(key in listed for key in ("replay_from", "gamma_reptile", "temperature"))
 

@@ -12,14 +12,12 @@ import torch
 from bome.reports import figures, tables
 from bome.reports.runs import Group, Run
 from bome.reports.scenes import SCENES, scene_of
-from bome.runs import directory
 from bome.tasks import TASKS
 
 
 def make_run(rows: list[dict[str, Any]], task: str = "other", start: str = "a", name: str = "x") -> Run:
     settings = {"variant": "code", "start": start}
-    config = directory.Config(task, "bome", {}, 0, "auto", 1, 1, settings, "", "0")
-    return Run(name, config, rows, {})
+    return Run(name, task, "", "bome", settings, (), "", rows, {})
 
 
 @pytest.mark.parametrize(("name", "variant"), sorted(SCENES))

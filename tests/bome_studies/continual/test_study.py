@@ -2,17 +2,17 @@
 
 import json
 import signal
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bome.cli.main import execute
-from bome.continual.run import Spec, carry_out_part, ended
+from bome.continual.run import Spec, Summary, ended, learn
 from bome.continual.settings import STRATEGIES
 from bome.errors import ProblemError, RunInterruptedError
-from bome.runs.directory import write_config
+from bome.storage.folder import Folder
 from bome_studies import page
 from bome_studies.continual import record, study
 from bome_studies.continual.claims import CONSTANT, PAPER, claims, notes, rows_of
@@ -72,10 +72,10 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
     best = max(choice["tried"], key=lambda one: one["acc"])
     assert choice["values"] == best["values"] == {"theta_lr": 0.3}
     run = json.loads((place(tmp_path, Spec(DIGITS, "offline", 0, {"theta_lr": 0.3})) / "config.json").read_text())
-    assert run["settings"]["theta_lr"] == 0.3
+    assert run["spec"]["settings"]["theta_lr"] == 0.3
     tried = place(tmp_path, Spec(DIGITS, "offline", 0, {"theta_lr": 0.01}, "tuning"))
     tuned = json.loads((tried / "config.json").read_text())
-    assert tuned["set"]["part"] == "tuning"
+    assert tuned["spec"]["part"] == "tuning"
     rows = {(row.method, row.variant, row.metric): row for row in findings.rows}
     assert rows["offline", "selected", "theta_lr"].mean == 0.3
     assert rows["ctn+bome", "published", "acc"].seeds == 2
@@ -134,7 +134,9 @@ def test_a_stream_of_which_no_run_has_ended_is_told(tmp_path: Path, monkeypatch:
     assert {row.task for row in findings.rows} == {DIGITS}
 
 
-SUMMARY = {"status": "finished", "reason": "", "observed": {}, "matrix": [[1.0]], "seconds_by_task": [1.0]}
+SUMMARY = asdict(Summary("finished", "", 1, {}, 1.0, [1.0], {}, {}, [[1.0]]))
+SPEC = Spec(DIGITS, "er", 0).to_dict()
+LINE: dict[str, Any] = {"place": "a", "version": "1", "spec": SPEC, "summary": SUMMARY}
 
 WRONG: tuple[dict[str, Any], ...] = (
     {"status": ""},
@@ -146,6 +148,8 @@ WRONG: tuple[dict[str, Any], ...] = (
     {"matrix": [[1.0], [1.0, 2.0]]},
     {"matrix": [["x"]]},
     {"seconds_by_task": None},
+    {"steps": None},
+    {"f": None},
 )
 """Parts that spoil a summary."""
 
@@ -156,12 +160,10 @@ WRONG: tuple[dict[str, Any], ...] = (
         "{",
         "[]",
         "{}",
-        json.dumps({"place": "../x", "config": {}, "summary": SUMMARY}),
-        json.dumps({"place": "/x", "config": {}, "summary": SUMMARY}),
-        json.dumps({"place": "", "config": {}, "summary": SUMMARY}),
-        json.dumps({"place": "a", "config": 1, "summary": SUMMARY}),
-        json.dumps({"place": "a", "config": {}, "summary": {"status": ""}}),
-        *(json.dumps({"place": "a", "config": {}, "summary": {**SUMMARY, **wrong}}) for wrong in WRONG),
+        json.dumps({**LINE, "place": "../x"}),
+        json.dumps({**LINE, "place": "/x"}),
+        json.dumps({**LINE, "place": ""}),
+        json.dumps({**LINE, "spec": 1}),
     ],
 )
 def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,29 +174,32 @@ def test_a_damaged_record_is_refused(text: str, tmp_path: Path, capsys: pytest.C
     assert not (tmp_path / "x").exists()
 
 
-def test_a_damaged_configuration_in_a_record_is_refused_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "wrong", [{"spec": {}}, {"summary": {"status": ""}}, *({"summary": {**SUMMARY, **part}} for part in WRONG)]
+)
+def test_a_damaged_run_in_a_record_is_refused_before_anything_is_written(
+    wrong: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "runs.jsonl"
-    path.write_text(json.dumps({"place": "a", "config": {}, "summary": SUMMARY}) + "\n")
+    path.write_text(json.dumps(LINE) + "\n" + json.dumps({**LINE, **wrong}) + "\n")
     assert recording(path, tmp_path / "new") == 4
-    assert f"{path}:1 is damaged" in capsys.readouterr().err.replace("\n", "")
-    assert not list((tmp_path / "new").rglob("config.json"))
+    assert f"{path}:2 is damaged" in capsys.readouterr().err.replace("\n", "")
+    assert not list((tmp_path / "new" / "parts").rglob("config.json"))
 
 
 def test_runs_of_a_record_with_other_settings_than_todays_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = Spec(DIGITS, "er", 0)
-    carry_out_part(spec, place(tmp_path / "old", spec))
+    run = Spec(DIGITS, "er", 0)
+    learn(run, place(tmp_path / "old", run))
     path = tmp_path / "runs.jsonl"
     record.keep(tmp_path / "old", path)
     line = json.loads(path.read_text())
     elsewhere = {**line, "place": f"{DIGITS}/gem-seed0"}
-    changed = {**line, "config": {**line["config"], "settings": {**line["config"]["settings"], "memory": 40}}}
-    gone = {**line, "config": {**line["config"], "method": "none"}}
-    sets: tuple[dict[str, Any], ...] = ({"theta_lr": None}, {"part": []})
-    odd = [{**line, "config": {**line["config"], "set": given}} for given in sets]
+    spec = line["spec"]
+    changed = {**line, "spec": {**spec, "settings": {**spec["settings"], "memory": 40}}}
+    gone = {**line, "spec": {**spec, "strategy": "none"}}
+    odd = [{**line, "spec": {**spec, **wrong}} for wrong in ({"set": {"theta_lr": None}}, {"part": "test"})]
     for wrong in (elsewhere, changed, gone, *odd):
         path.write_text(json.dumps(wrong) + "\n")
         assert record.take_over(path, tmp_path / "new") == (0, 1, 0)
@@ -228,13 +233,14 @@ def test_a_record_loses_nothing_to_a_folder_with_other_settings(
     first, second, path = tmp_path / "first", tmp_path / "second", tmp_path / "runs.jsonl"
     spec, other, done = Spec(DIGITS, "ctn+itd", 0), Spec(DIGITS, "er", 0), Spec(DIGITS, "mer", 0)
     for each_one in (spec, other, done):
-        carry_out_part(each_one, place(first, each_one))
+        learn(each_one, place(first, each_one))
     record.keep(first, path)
     path.write_text(path.read_text() + "\n")
     before = path.read_text()
-    write_config(place(second, spec), spec.config())  # begun, and killed
-    write_config(place(second, other), replace(other, values={"theta_lr": 0.5}).config())  # begun with other settings
-    carry_out_part(replace(done, values={"theta_lr": 0.5}), place(second, done))  # ended with other settings
+    Folder(place(second, spec)).claim("continual", spec.to_dict(), "")  # begun, and killed
+    changed = replace(other, values={"theta_lr": 0.5}).to_dict()
+    Folder(place(second, other)).claim("continual", changed, "")  # begun with other settings
+    learn(replace(done, values={"theta_lr": 0.5}), place(second, done))  # ended with other settings
     record.keep(second, path)
     assert path.read_text() == before.rstrip("\n") + "\n"
     assert record.take_over(path, second) == (1, 0, 2)
@@ -244,7 +250,7 @@ def test_a_record_loses_nothing_to_a_folder_with_other_settings(
 
 def test_a_run_with_other_settings_is_not_reported(tmp_path: Path) -> None:
     spec = Spec(DIGITS, "er", 0)
-    summary = carry_out_part(spec, tmp_path)
+    summary = learn(spec, tmp_path)
     assert ended(spec, tmp_path) == summary
     assert ended(replace(spec, values={"theta_lr": 0.5}), tmp_path) is None
     assert ended(replace(spec, seed=1), tmp_path) is None
@@ -260,17 +266,19 @@ def test_only_this_experiment_has_a_record(tmp_path: Path, capsys: pytest.Captur
 def test_one_part_can_be_carried_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "PROTOCOLS", {"smoke": (SMALL,)})
     summary = one_part("smoke", DIGITS, "ctn+itd", 0, tmp_path)
-    assert json.loads((place(tmp_path, Spec(DIGITS, "ctn+itd", 0)) / "summary.json").read_text()) == summary
+    assert ended(Spec(DIGITS, "ctn+itd", 0), place(tmp_path, Spec(DIGITS, "ctn+itd", 0))) == summary
     with pytest.raises(ProblemError, match="has no 'gem'"):
         one_part("smoke", DIGITS, "gem", 0, tmp_path)
     with pytest.raises(ProblemError, match="no task"):
         one_part("smoke", "continual-pmnist", "er", 0, tmp_path)
 
 
-def summary_of(acc: float, nbt: float = 4.0) -> dict[str, Any]:
-    numbers = {"acc": acc, "nbt": nbt, "ft": acc + nbt, "fm": nbt + 1}
-    matrix = [[acc + nbt, float("nan")], [acc, acc]]
-    return {"status": "finished", "reason": "", "observed": numbers, "matrix": matrix, "seconds_by_task": [1.0, 2.0]}
+def summary_of(acc: float, nbt: float = 4.0) -> Summary:
+    numbers: dict[str, float | None] = {"acc": acc, "nbt": nbt, "ft": acc + nbt, "fm": nbt + 1}
+    return Summary("finished", "", 1, {}, 3.0, [1.0, 2.0], {}, numbers, [[acc + nbt, None], [acc, acc]])
+
+
+DIVERGED = Summary("diverged", "NaN", 1, {}, 0.0, [], {}, {}, [])
 
 
 def results(bome: list[float], itd: list[float], offline: float = 85.0) -> Results:
@@ -436,7 +444,7 @@ def test_other_settings_stand_beside_the_usual_ones_on_the_same_seeds() -> None:
 
 def test_a_diverged_run_counts_as_unknown_not_as_missing() -> None:
     found = results([81.0, 80.6], [78.6, 78.4])
-    lost = replace(found.entries[1], runs=Runs([summary_of(78.0), {"status": "diverged", "reason": "NaN"}]))
+    lost = replace(found.entries[1], runs=Runs([summary_of(78.0), DIVERGED]))
     spoiled = replace(found, entries=(found.entries[0], lost, found.entries[2]))
     decided: list[Claim] = list(claims(spoiled))
     assert next(c for c in decided if c.text.startswith("ctn+itd")).holds is None
@@ -472,12 +480,12 @@ def test_settings_are_chosen_by_the_mean_over_the_tuning_seeds(tmp_path: Path, m
     """The first has the best single seed, the second the best mean, and the third diverges once."""
     accuracies = {0.1: (90.0, 50.0, 50.0), 0.2: (80.0, 79.0, 78.0), 0.3: (99.0, 99.0, None)}
 
-    def ended(spec: Spec, folder: Path) -> dict[str, Any]:
+    def ended(spec: Spec, folder: Path) -> Summary:
         acc = accuracies[spec.values["theta_lr"]][spec.seed]
-        return {"status": "diverged", "reason": "NaN"} if acc is None else summary_of(acc)
+        return DIVERGED if acc is None else summary_of(acc)
 
     monkeypatch.setattr(study, "ended", ended)
-    monkeypatch.setattr(study, "carry_out_part", lambda spec, folder: None)
+    monkeypatch.setattr(study, "learn", lambda spec, folder: None)
     candidate = Candidate("offline", 1, "selected", tuple({"theta_lr": rate} for rate in accuracies))
     found = choose(replace(SMALL, tuning_seeds=3), candidate, tmp_path, silent, 1)
     assert found.values == {"theta_lr": 0.2}
