@@ -1,17 +1,22 @@
 """`bome demo`: the toy problems of the paper solved in seconds, and a table of digits cleaned of wrong labels."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from bome.cli.clean import clean_into
-from bome.cli.console import line, number, progress_bar, table
+from bome.cli.console import line, number, progress_bar, resumable, table
 from bome.cli.options import Quiet, Seed
 from bome.errors import ProblemError
 from bome.reports import write_report
 from bome.runs import directory
+from bome.runs.plan import Plan
+from bome.stopping import Progress
+from bome.storage.command import command_line
+from bome.storage.folder import CONFIG, SUMMARY, Folder
 
 DEFAULT = Path("runs/demo")
 
@@ -53,30 +58,42 @@ def demo(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Solve the toy problems of the paper, then clean a table of digits with wrong labels; ends with two pages."""
-    _make_room(out)
-    _solve_toys(out, seed, quiet=quiet)
-    _clean_digits(out / DIGITS, seed, quiet=quiet)
+    """Solve the toy problems of the paper, then clean a table of digits with wrong labels: writes two pages."""
+    folder, spec = Folder(out), {"seed": seed}
+    _make_room(folder, spec)
+    command = command_line("demo", out=out, seed=seed)
+    folder.claim("demo", spec, command)
+    with resumable(out):
+        _solve_toys(out, seed, command, quiet=quiet)
+        _clean_digits(out / DIGITS, seed, quiet=quiet)
+    folder.finish({"status": directory.FINISHED, **spec})
 
 
-def _solve_toys(out: Path, seed: int, *, quiet: bool) -> None:
+def _solve_toys(out: Path, seed: int, command: str, *, quiet: bool) -> None:
+    title, names = "BOME on problems with known solutions", [toy.name for toy in TOYS]
+    directory.write_collection(out, directory.Collection(title, ABOUT, command, names))
     plans = [directory.checked_plan(toy.task, "bome", toy.settings, seed) for toy in TOYS]
     rows = []
-    with progress_bar(sum(made.settings.steps for made in plans), quiet=quiet) as bar:
-        for toy, made in zip(TOYS, plans, strict=True):
-            config = directory.configure(made, save_every=made.settings.steps)
-            directory.prepare(out / toy.name, config)
-            progress = bar.follow(f"{toy.name:9}", made.settings.steps)
-            rows.append(_row(toy.name, directory.solve_into(out / toy.name, made, config, progress=progress)))
-    names = [toy.name for toy in TOYS]
-    command = "bome demo" if seed == 0 else f"bome demo --seed {seed}"
-    directory.write_collection(
-        out, directory.Collection("BOME on problems with known solutions", ABOUT, command, names)
-    )
+    with progress_bar(sum(plan.settings.steps for plan in plans), quiet=quiet) as bar:
+        for toy, plan in zip(TOYS, plans, strict=True):
+            progress = bar.follow(f"{toy.name:9}", plan.settings.steps)
+            rows.append(_row(toy.name, _solved(out / toy.name, plan, progress)))
     page = write_report(out)
     if not quiet:
         table("", ("problem", "steps", "f", "optimal f", "distance", "gap q̂", "seconds"), rows)
         line(f"report: {page}")
+
+
+def _solved(folder: Path, plan: Plan, progress: Callable[[Progress], None] | None) -> dict[str, Any]:
+    """The summary of a run in its folder; if it has not ended there it starts again, since it takes seconds."""
+    config = directory.configure(plan, save_every=plan.settings.steps)
+    if (folder / directory.CONFIG).exists() and directory.read_config(folder).spec == config.spec:
+        summary = directory.read_summary(folder)
+        if summary is not None and summary["status"] == directory.FINISHED:
+            return summary
+    directory.clear(folder)
+    directory.prepare(folder, config)
+    return directory.solve_into(folder, plan, config, progress=progress)
 
 
 def _clean_digits(folder: Path, seed: int, *, quiet: bool) -> None:
@@ -101,19 +118,26 @@ def _clean_digits(folder: Path, seed: int, *, quiet: bool) -> None:
     line(f"report: {cleaned / 'report.html'}")
 
 
-def _make_room(folder: Path) -> None:
-    """Remove an earlier demonstration; refuse a directory of something else."""
-    if folder.exists() and not folder.is_dir():
-        raise ProblemError(f"{folder} is a file: choose another --out")
-    known = {*(toy.name for toy in TOYS), DIGITS, directory.COLLECTION, directory.FIGURES, directory.REPORT}
-    others = sorted({path.name for path in folder.iterdir()} - known) if folder.is_dir() else []
+def _make_room(folder: Folder, spec: dict[str, Any]) -> None:
+    """Remove an earlier demonstration, unless this one goes on with it; refuse a directory of something else."""
+    out = folder.path
+    if out.exists() and not out.is_dir():
+        raise ProblemError(f"{out} is a file: choose another --out")
+    files = {CONFIG, SUMMARY, directory.COLLECTION, directory.REPORT}
+    known = {*files, *(toy.name for toy in TOYS), DIGITS, directory.FIGURES}
+    others = sorted({path.name for path in out.iterdir()} - known) if out.is_dir() else []
     if others:
-        raise ProblemError(f"{folder} holds something else, such as {others[0]!r}: choose another --out")
-    for toy in TOYS:
-        if (folder / toy.name).is_dir():
-            directory.clear(folder / toy.name)
-    if (folder / DIGITS / CLEANED / "config.json").is_file():
-        shutil.rmtree(folder / DIGITS / CLEANED)
+        raise ProblemError(f"{out} holds something else, such as {others[0]!r}: choose another --out")
+    if folder.holds("demo", spec) and folder.summary() is None:
+        return
+    for name in files:
+        (out / name).unlink(missing_ok=True)
+    for place in (out / toy.name for toy in TOYS):
+        directory.clear(place)
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
+    for name in (DIGITS, directory.FIGURES):
+        shutil.rmtree(out / name, ignore_errors=True)
 
 
 def _row(name: str, summary: dict[str, Any]) -> tuple[str, ...]:

@@ -120,7 +120,7 @@ def load(folder: Path) -> tuple[directory.Collection, list[Run]]:
     """Read a run directory, or a directory of run directories."""
     if not folder.is_dir():
         raise ProblemError(f"{folder} is not a directory")
-    if (folder / directory.CONFIG).exists():
+    if (folder / directory.CONFIG).exists() and not (folder / directory.COLLECTION).exists():
         run = load_run(folder)
         return directory.Collection(f"{run.task} by {run.method}", "", run.command, [run.name]), [run]
     collection = directory.read_collection(folder)

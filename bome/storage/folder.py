@@ -29,6 +29,7 @@ NOUNS: dict[str, str] = {
     "reproduce": "study",
     "bench": "benchmark",
     "continual": "continual run",
+    "demo": "demonstration",
 }
 """What a folder of each kind holds; verbs of other packages have kinds of their own."""
 

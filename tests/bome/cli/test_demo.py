@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,16 +25,17 @@ def test_demo_solves_its_problems_and_writes_one_page(
         assert printed.rstrip().split("\n")[-1] == f"report: {tmp_path / 'd' / 'report.html'}"
         assert all(toy.name in printed for toy in few)
     assert {path.name for path in (tmp_path / "d").iterdir()} == {
-        *(toy.name for toy in few), "collection.json", "report.html", "figures", "digits",
+        *(toy.name for toy in few), "collection.json", "report.html", "figures", "digits", "config.json",
+        "summary.json",
     }  # fmt: skip
-    assert "bome demo --seed 1" in (tmp_path / "d" / "report.html").read_text()
+    assert f"bome demo --out {tmp_path / 'd'} --seed 1" in (tmp_path / "d" / "report.html").read_text()
 
 
 def test_demo_ends_with_digits_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "TOYS", ())
-    monkeypatch.setattr(demo, "_solve_toys", lambda out, seed, quiet: None)
+    monkeypatch.setattr(demo, "_solve_toys", lambda out, seed, command, quiet: None)
     monkeypatch.setattr("bome.apps.clean.example.ROWS", 300)
     assert execute(["demo", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
@@ -61,3 +63,34 @@ def test_the_demo_reaches_the_known_solutions(tmp_path: Path) -> None:
     for toy in demo.TOYS:
         summary = directory.read_summary(tmp_path / toy.name) or {}
         assert summary["distance_to_optimum"] < 0.06, toy.name
+
+
+def test_a_demo_that_was_stopped_reads_what_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tuple(toy._replace(settings={**toy.settings, "steps": 3}) for toy in demo.TOYS[2:5])
+    monkeypatch.setattr(demo, "TOYS", few)
+    monkeypatch.setattr(demo, "write_report", lambda folder: folder / "report.html")
+    monkeypatch.setattr(demo, "_clean_digits", lambda folder, seed, quiet: None)
+    solve, solved = directory.solve_into, []
+
+    def counted(folder: Path, *arguments: Any, **named: Any) -> dict[str, Any]:
+        solved.append(folder.name)
+        if len(solved) == 2:
+            raise KeyboardInterrupt
+        return solve(folder, *arguments, **named)
+
+    monkeypatch.setattr(directory, "solve_into", counted)
+    command = ["demo", "--out", str(tmp_path / "d"), "--quiet"]
+    assert execute(command) == 130
+    assert execute(command) == 0
+    first, second, third = (toy.name for toy in few)
+    assert solved == [first, second, second, third]
+    assert execute([*command, "--seed", "1"]) == 0  # another one takes its place
+    assert solved[4:] == [first, second, third]
+
+
+def test_what_is_not_ours_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "lls").mkdir()
+    (tmp_path / "lls" / "thesis.tex").write_text("precious")
+    assert execute(["demo", "--out", str(tmp_path)]) == 2
+    assert "choose another --out" in capsys.readouterr().err
+    assert (tmp_path / "lls" / "thesis.tex").exists()
