@@ -24,7 +24,6 @@ UNTESTED: dict[str, str] = {
 
 
 OPEN = {
-    "bome/runs/sweep.py",
     "bome_studies/theory/instances.py",
     "bome_studies/theory/study.py",
 }

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.optim import SGD
 
 from bome import BOME, GradientDescent, Problem, Stepper, box
-from bome.runs.sweep import Job, Outcome, carry_out, grid
+from bome.runs.jobs import Job, Outcome, grid
+from bome.runs.schedule import run_jobs
 from bome.tasks.softmax import Model, Samples, cross_entropies, scores, with_one
 from timings.table import TIMING_HEADER, show, timing_row
 from timings.timing import compare
@@ -171,7 +172,7 @@ def swept(jobs: Sequence[Job], *, batched: bool) -> tuple[Cost, dict[Job, Outcom
     """The cost of some runs, as batches or one after the other, and their outcomes."""
     with TemporaryDirectory() as folder:
         start, start_cpu = time.perf_counter(), time.process_time()
-        outcomes = carry_out(jobs, Path(folder), batched=batched)
+        outcomes = run_jobs(jobs, Path(folder), batched=batched)
         return Cost(time.perf_counter() - start, time.process_time() - start_cpu), outcomes
 
 
@@ -189,7 +190,7 @@ def sweep() -> None:
     axes = {"inner_steps": (1, 5, 10, 20), "outer_lr": (10.0, 50.0, 100.0, 500.0, 1000.0)}
     jobs = grid("hyperclean-mnist", "bome", {"steps": 3}, axes, seeds=3)
     for job in jobs:
-        job.made()  # reads and splits the images, and trains the starts where they are not in the cache
+        job.plan()  # reads and splits the images, and trains the starts where they are not in the cache
     rows, costs, apart = [], [], 0.0
     for inner_steps in axes["inner_steps"]:
         some = [job for job in jobs if dict(job.values)["inner_steps"] == inner_steps]

@@ -14,6 +14,7 @@ from bome.errors import ProblemError
 from bome.reports import write_report
 from bome.runs import directory
 from bome.runs.plan import Plan
+from bome.runs.plan import plan as make_plan
 from bome.stopping import Progress
 from bome.storage.command import command_line
 from bome.storage.folder import CONFIG, SUMMARY, Folder
@@ -72,7 +73,7 @@ def demo(
 def _solve_toys(out: Path, seed: int, command: str, *, quiet: bool) -> None:
     title, names = "BOME on problems with known solutions", [toy.name for toy in TOYS]
     directory.write_collection(out, directory.Collection(title, ABOUT, command, names))
-    plans = [directory.checked_plan(toy.task, "bome", toy.settings, seed) for toy in TOYS]
+    plans = [make_plan(toy.task, "bome", toy.settings, seed) for toy in TOYS]
     rows = []
     with progress_bar(sum(plan.settings.steps for plan in plans), quiet=quiet) as bar:
         for toy, plan in zip(TOYS, plans, strict=True):
@@ -93,7 +94,7 @@ def _solved(folder: Path, plan: Plan, progress: Callable[[Progress], None] | Non
             return summary
     directory.clear(folder)
     directory.prepare(folder, config)
-    return directory.solve_into(folder, plan, config, progress=progress)
+    return directory.perform_into(folder, plan, config, progress=progress)
 
 
 def _clean_digits(folder: Path, seed: int, *, quiet: bool) -> None:

@@ -15,6 +15,7 @@ from bome.errors import ProblemError
 from bome.reports import write_report
 from bome.runs import directory
 from bome.runs.plan import Plan
+from bome.runs.plan import plan as make_plan
 from bome.storage import checkpoint
 
 KEPT = ("outer_lr", "theta_lr", "momentum", "decay")
@@ -38,7 +39,7 @@ def resume(
         run_stream(spec, folder, quiet=quiet, as_json=as_json)
         return
     before = directory.read_config(folder)
-    plan = directory.checked_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
+    plan = make_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
     config = directory.configure(plan, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
     saved = _newest(folder)
     changes = _changes(directory.read_spec(folder), config.spec) or _method_changes(saved, plan)

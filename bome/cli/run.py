@@ -17,6 +17,7 @@ from bome.loop import SAVE_EVERY
 from bome.reports import write_report
 from bome.runs import directory
 from bome.runs.plan import Plan
+from bome.runs.plan import plan as make_plan
 from bome.storage.folder import free_place
 from bome.storage.jsonfile import plain
 
@@ -65,7 +66,7 @@ def run(
         run_stream(spec, out, quiet=quiet, as_json=as_json)
         return
     check_single_task(task, method or METHOD)
-    plan = directory.checked_plan(task, method or METHOD, parse_settings(settings), seed)
+    plan = make_plan(task, method or METHOD, parse_settings(settings), seed)
     config = directory.configure(
         plan, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or SAVE_EVERY
     )
@@ -80,7 +81,7 @@ def run_plan(folder: Path, plan: Plan, config: directory.Config, *, resume: bool
     try:
         with resumable(folder), progress_bar(steps, quiet=quiet) as bar:
             progress = bar.follow(config.task, steps)
-            summary = directory.solve_into(folder, plan, config, resume=resume, progress=progress)
+            summary = directory.perform_into(folder, plan, config, resume=resume, progress=progress)
     except NonFiniteError:
         write_report(folder)
         raise

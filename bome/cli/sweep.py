@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -12,17 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
-from bome._version import __version__
 from bome.cli.console import line, number, stage_bar, table, told_how_to_continue
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
 from bome.continual.settings import check_single_task
 from bome.errors import BilevelError, ProblemError
-from bome.runs import directory
-from bome.runs import sweep as sweeps
+from bome.runs.choice import Choice, criterion, ranked
 from bome.runs.directory import FINISHED
-from bome.runs.plan import parsed
-from bome.runs.sweep import Choice, Job, Outcome, configuration
-from bome.storage.atomic import write_atomic
+from bome.runs.jobs import Outcome, Stock, configuration
+from bome.runs.jobs import grid as combine
+from bome.runs.plan import parse_settings as parse
+from bome.runs.schedule import run_jobs
+from bome.storage.command import command_line
+from bome.storage.folder import Folder
 from bome.storage.jsonfile import plain
 
 MOST = 100_000
@@ -30,7 +30,7 @@ MOST = 100_000
 
 
 class BackendChoice(StrEnum):
-    """Where workers are; the same as `bome.runs.sweep.Backend`."""
+    """Where workers are; the same as `bome.runs.pool.Backend`."""
 
     loky = "loky"
     ray = "ray"
@@ -72,23 +72,26 @@ def sweep(
     """
     check_single_task(task, method)
     axes = _axes(task, method, grid or ())
-    values = parsed(task, method, parse_settings(settings))
+    values = parse(task, method, parse_settings(settings))
     runs = seeds * math.prod(map(len, axes.values()))
     if runs > MOST:
         raise ProblemError(f"the grid has {runs:,} runs, more than the {MOST:,} that a sweep may have")
-    jobs = [replace(job, log_every=log_every) for job in sweeps.grid(task, method, values, axes, seeds)]
-    told = {"task": task, "method": method, "set": values, "grid": axes, "seeds": seeds, "log_every": log_every}
-    _check(jobs)
-    folder = out if out is not None else _default_folder(task, method, told)
-    sweeps.prepare(folder, {**told, "version": __version__})
-    command = _command(told, folder, workers, backend)
+    jobs = [replace(job, log_every=log_every) for job in combine(task, method, values, axes, seeds)]
+    spec = {"task": task, "method": method, "set": values, "grid": axes, "seeds": seeds, "log_every": log_every}
+    stock = Stock()
+    for job in jobs:
+        if job.seed == 0:
+            stock.look(job)  # refuses what cannot work, before anything is run or written
+    folder = out if out is not None else _default_folder(task, method, spec)
+    command = _command(spec, folder, workers, backend)
+    Folder(folder).claim("sweep", spec, command)
     with told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
-        outcomes = sweeps.carry_out(jobs, folder, report, workers, backend.value)
-    choices = sweeps.ranked(outcomes.values())
-    summary = json.dumps(plain(_summary(choices, folder, list(axes))), ensure_ascii=False)
-    write_atomic(folder / directory.SUMMARY, summary + "\n")
+        outcomes = run_jobs(jobs, folder, report, workers, backend.value, stock=stock)
+    choices = ranked(outcomes.values())
+    summary = _summary(choices, folder, list(axes))
+    Folder(folder).finish(summary)
     if as_json:
-        line(summary)
+        line(json.dumps(plain(summary), ensure_ascii=False))
     elif not quiet:
         _show(choices, folder, list(axes), f"{task} by {method}")
     if not math.isfinite(choices[0].score):
@@ -98,7 +101,7 @@ def sweep(
 
 def _axes(task: str, method: str, given: Sequence[str]) -> dict[str, list[Any]]:
     """The values of each setting in the grid, in order and without repetition."""
-    parsed(task, method, {})  # the names, before the values
+    parse(task, method, {})  # the names, before the values
     axes: dict[str, list[Any]] = {}
     for text in given:
         key, _, values = (part.strip() for part in text.partition("="))
@@ -107,35 +110,33 @@ def _axes(task: str, method: str, given: Sequence[str]) -> dict[str, list[Any]]:
             raise ProblemError(f"--grid wants KEY=V1,V2,..., such as --grid outer_lr=10,100, got {text!r}")
         if key in axes:
             raise ProblemError(f"{key} is twice in the grid: give all of its values at once, --grid {key}=V1,V2,...")
-        axes[key] = list(dict.fromkeys(parsed(task, method, {key: word})[key] for word in words))
+        axes[key] = list(dict.fromkeys(parse(task, method, {key: word})[key] for word in words))
     return axes
 
 
-def _check(jobs: Sequence[Job]) -> None:
-    """Refuse what cannot work in any configuration, before anything is run or written."""
-    for job in jobs:
-        if job.seed == 0:
-            job.made()
-
-
-def _default_folder(task: str, method: str, told: Mapping[str, Any]) -> Path:
+def _default_folder(task: str, method: str, spec: Mapping[str, Any]) -> Path:
     """A place of its own for every sweep, the same for the same command."""
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
     return Path("runs") / f"sweep-{task}-{method.replace(':', '-')}-{digest}"
 
 
-def _command(told: Mapping[str, Any], folder: Path, workers: int, backend: BackendChoice) -> str:
-    words = ["bome", "sweep", told["task"], "--method", told["method"]]
-    words += [word for key, some in told["grid"].items() for word in ("--grid", f"{key}={','.join(map(str, some))}")]
-    words += [word for key, value in told["set"].items() for word in ("--set", f"{key}={value}")]
-    words += ["--seeds", str(told["seeds"]), "--log-every", str(told["log_every"]), "--out", str(folder)]
-    words += ["--workers", str(workers)] if workers > 1 else []
-    words += ["--backend", backend.value] if backend != BackendChoice.loky else []
-    return shlex.join(words)
+def _command(spec: Mapping[str, Any], folder: Path, workers: int, backend: BackendChoice) -> str:
+    return command_line(
+        "sweep",
+        spec["task"],
+        method=spec["method"],
+        grid={key: ",".join(map(str, values)) for key, values in spec["grid"].items()},
+        set=spec["set"],
+        seeds=spec["seeds"],
+        log_every=spec["log_every"],
+        out=folder,
+        workers=workers if workers > 1 else None,
+        backend=None if backend == BackendChoice.loky else backend.value,
+    )
 
 
 def _scored_by(choices: Sequence[Choice]) -> str:
-    return sweeps.criterion([outcome for choice in choices for outcome in choice.outcomes])
+    return criterion(outcome for choice in choices for outcome in choice.outcomes)
 
 
 def _names(choices: Sequence[Choice]) -> list[str]:

@@ -19,12 +19,12 @@ from typing import Any, get_args
 from bome._version import __version__
 from bome.core.seeds import seed_everything
 from bome.errors import NonFiniteError, ProblemError, StorageError
-from bome.loop import Record, Result
-from bome.methods.base import Method, check_accepted
+from bome.loop import Record
+from bome.methods.base import Method
 from bome.oracles import OracleName
 from bome.runs.names import TASKS
-from bome.runs.perform import check_settings, default_log_every, solve
-from bome.runs.plan import Plan, plan
+from bome.runs.perform import Performance, default_log_every, perform
+from bome.runs.plan import Plan
 from bome.stopping import Progress
 from bome.storage import jsonfile
 from bome.storage.folder import free_place
@@ -80,14 +80,6 @@ class Config:
         words += ["--seed", str(self.seed)]
         words += ["--oracle", self.oracle] if self.oracle != "auto" else []
         return shlex.join(words)
-
-
-def checked_plan(task: str, method: str, values: dict[str, Any], seed: int) -> Plan:
-    """A plan of which everything that can be checked without computing is known to be right."""
-    made = plan(task, method, values, seed)
-    check_settings(made.settings)
-    check_accepted(made.task.problem, made.method)
-    return made
 
 
 def configure(made: Plan, *, oracle: OracleName = "auto", log_every: int | None = None, save_every: int) -> Config:
@@ -221,7 +213,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return jsonfile.read_rows(folder / METRICS)
 
 
-def solve_into(
+def perform_into(
     folder: Path,
     made: Plan,
     config: Config,
@@ -245,20 +237,19 @@ def solve_into(
         seed_everything(config.seed)
     record = Record(folder, config.save_every, resume)
     try:
-        result = solve(made, log_every=config.log_every, record=record, progress=progress, oracle=config.oracle)
+        result = perform(made, log_every=config.log_every, record=record, progress=progress, oracle=config.oracle)
     except NonFiniteError as error:
         jsonfile.write(folder / SUMMARY, _summary(made, None, DIVERGED, str(error), error.step))
         raise
     summary = _summary(made, result, FINISHED, result.status, result.steps)
-    observe = made.task.observe
-    if observe is not None:
-        summary["observed"] = observe(made.task.problem.point)
+    if made.task.observe is not None:
+        summary["observed"] = result.observed
         summary["resolved"] = made.task.observed_afresh(made.task.problem.point)
     jsonfile.write(folder / SUMMARY, summary)
     return summary
 
 
-def _summary(made: Plan, result: Result | None, status: str, reason: str, steps: int) -> dict[str, Any]:
+def _summary(made: Plan, result: Performance | None, status: str, reason: str, steps: int) -> dict[str, Any]:
     last = {} if result is None or not result.history.rows else result.history.rows[-1]
     optimum = made.task.optimum
     return {

@@ -57,12 +57,15 @@ class Names(Mapping[str, Thing]):
         group: the entry points of plug-ins.
         built_in: what there is without them; no plug-in can replace it.
         fits: whether something may be listed here.
+
+    Attributes:
+        registered: what was registered in this process.
     """
 
     def __init__(self, group: str, built_in: Mapping[str, Thing], fits: Callable[[Any], TypeGuard[Thing]]) -> None:
         self._group, self._built_in, self._fits = group, built_in, fits
         self._plugged: dict[str, Thing] | None = None
-        self._registered: dict[str, Thing] = {}
+        self.registered: dict[str, Thing] = {}
 
     def __getitem__(self, name: str) -> Thing:
         return self._built_in[name] if name in self._built_in else self._all()[name]
@@ -75,18 +78,14 @@ class Names(Mapping[str, Thing]):
 
     def register(self, name: str, thing: Thing) -> None:
         """Add something under a name that is free, or that the same definition had when it was run before."""
-        if name not in self._registered or _place(self[name]) != _place(thing):
+        if name not in self.registered or _place(self[name]) != _place(thing):
             _check_free(name, self)
-        self._registered[name] = thing
-
-    def registered(self) -> dict[str, Thing]:
-        """What was registered in this process, which its workers do not know."""
-        return dict(self._registered)
+        self.registered[name] = thing
 
     def _all(self) -> dict[str, Thing]:
         if self._plugged is None:
             self._plugged = plugins(self._group, self._built_in, self._fits)
-        return {**self._built_in, **self._plugged, **self._registered}
+        return {**self._built_in, **self._plugged, **self.registered}
 
 
 def _place(thing: Any) -> tuple[str, str]:
@@ -148,3 +147,8 @@ def register(name: str, thing: type[Method] | Callable[..., Task]) -> None:
         TASKS.register(name, thing)
     else:
         raise ProblemError(f"only a subclass of Method or a function that returns a Task has a name, got {thing!r}")
+
+
+def registered() -> list[tuple[str, Any]]:
+    """What was registered in this process, which its workers do not know, under which names."""
+    return [*METHODS.registered.items(), *TASKS.registered.items()]

@@ -1,39 +1,29 @@
-"""Run a plan: the task's variables, its optimisers and schedulers, and the loop around the method."""
+"""Perform a plan: the loop around its method, and what is observed on the way."""
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from torch.optim import SGD
-from torch.optim.lr_scheduler import LambdaLR
-
-from bome._checks import check_decay, check_positive
 from bome._typing import Leaves
-from bome.errors import ProblemError
 from bome.loop import Record, Result, run
 from bome.oracles import OracleName
 from bome.problem import Problem
 from bome.runs.plan import Plan
 from bome.stopping import MaxSteps, Progress
-from bome.tasks.task import Settings
+from bome.tasks.task import Task
 
 SMALL = 4
 """A variable with at most this many entries has each of them logged, for figures of its path."""
 
-LIMITS = {"steps": 100_000_000, "inner_steps": 1_000_000}
-"""The largest sensible values; beyond them a run would hardly end."""
 
+@dataclass(frozen=True)
+class Performance(Result):
+    """The outcome of a plan.
 
-def check_settings(settings: Settings) -> None:
-    """Refuse settings that cannot work, before anything is computed or written."""
-    MaxSteps(settings.steps)
-    for name, largest in LIMITS.items():
-        if getattr(settings, name) > largest:
-            raise ProblemError(f"{name} must be at most {largest:,}, got {getattr(settings, name):,}")
-    check_positive("outer_lr (ξ_v)", settings.outer_lr)
-    check_positive("theta_lr (ξ_θ)", settings.theta_lr)
-    check_decay("momentum", settings.momentum)
-    if not 0 <= settings.decay < math.inf:
-        raise ProblemError(f"decay must be 0 (constant steps) or a positive number of steps, got {settings.decay!r}")
+    Attributes:
+        observed: what the task shows of the end, such as accuracies; also part of the last row of the history.
+    """
+
+    observed: dict[str, float] = field(default_factory=dict)
 
 
 def default_log_every(steps: int) -> int:
@@ -41,14 +31,14 @@ def default_log_every(steps: int) -> int:
     return max(1, steps // 500)
 
 
-def solve(
+def perform(
     plan: Plan,
     *,
     log_every: int | None = None,
     record: Record | None = None,
     progress: Callable[[Progress], None] | None = None,
     oracle: OracleName = "auto",
-) -> Result:
+) -> Performance:
     """Run a plan by gradient descent with the settings' step sizes, momentum and decay.
 
     The history also has the distance to the optimum where that is known, and the entries of small variables as columns
@@ -62,38 +52,38 @@ def solve(
         oracle: how to differentiate.
     """
     task, settings = plan.task, plan.settings
-    check_settings(settings)
-    outer_opt = SGD(task.problem.v.leaves, settings.outer_lr, momentum=settings.momentum)
-    inner_opt = SGD(task.problem.theta.leaves, settings.theta_lr, momentum=settings.momentum)
-    schedulers = []
-    if settings.decay:
-        schedulers = [
-            LambdaLR(opt, lambda k: min(1.0, (settings.decay / (k + 1)) ** 0.5)) for opt in (outer_opt, inner_opt)
-        ]
-
-    def observe(problem: Problem) -> dict[str, float]:
-        point = problem.point
-        row = {**_entries("v", point.v), **_entries("theta", point.theta)}
-        if task.optimum is not None:
-            row["distance_to_optimum"] = task.optimum.distance(point)
-        return row if task.observe is None else {**row, **task.observe(point)}
-
-    return run(
+    observer = _Observer(task)
+    result = run(
         task.problem,
         plan.method,
-        outer_opt=outer_opt,
-        inner_opt=inner_opt,
+        **plan.optimisers()._asdict(),
         data=None if task.streams is None else task.streams(plan.method, settings),
         stop=MaxSteps(settings.steps),
-        schedulers=schedulers,
         oracle=oracle,
         tuner=plan.tuner,
-        observe=observe,
+        observe=observer,
         log_every=log_every if log_every is not None else default_log_every(settings.steps),
         record=record,
         progress=progress,
         solve_inner=task.solve_inner,
     )
+    return Performance(**vars(result), observed=observer.observed)
+
+
+class _Observer:
+    """What is logged beside the numbers of the method; it remembers what it saw last, which is the end of a run."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.observed: dict[str, float] = {}
+
+    def __call__(self, problem: Problem) -> dict[str, float]:
+        task, point = self._task, problem.point
+        row = {**_entries("v", point.v), **_entries("theta", point.theta)}
+        if task.optimum is not None:
+            row["distance_to_optimum"] = task.optimum.distance(point)
+        self.observed = {} if task.observe is None else task.observe(point)
+        return {**row, **self.observed}
 
 
 def _entries(name: str, leaves: Leaves) -> dict[str, float]:

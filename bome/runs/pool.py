@@ -5,7 +5,7 @@ import logging
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
@@ -23,7 +23,7 @@ ATTEMPTS = 3
 
 def each(
     work: Callable[[Part], Result], parts: Sequence[Part], workers: int, backend: Backend = "loky"
-) -> Iterator[tuple[Part, Result]]:
+) -> Generator[tuple[Part, Result]]:
     """Each part with the result of the work on it, in the order in which they end.
 
     A worker computes with one thread. A part whose worker was lost or told to stop is given out again. When the main

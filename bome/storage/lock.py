@@ -23,12 +23,22 @@ def alone(folder: Path) -> Iterator[None]:
         StorageError: the folder cannot be written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK)
-        lock.acquire()
+        lock = _acquire(folder)
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror}") from error
     try:
         yield
     finally:
         lock.release()
+
+
+def _acquire(folder: Path) -> FileLock:
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire()
+    except FileNotFoundError:
+        if folder.exists():
+            raise
+        return _acquire(folder)  # whoever held it before has ended and removed it
+    return lock

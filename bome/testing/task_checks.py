@@ -25,7 +25,7 @@ from bome.inner import GradientDescent
 from bome.methods import BOME
 from bome.oracles import AutogradOracle
 from bome.problem import Batches
-from bome.runs.perform import check_settings
+from bome.runs.plan import check_settings
 from bome.stepper import Stepper
 from bome.tasks import Task
 from bome.testing.beds import require, same

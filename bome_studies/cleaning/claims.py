@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from bome.runs.sweep import mean_and_error
+from bome.runs.choice import mean_and_error
 from bome_studies.cleaning.data import Cell
 from bome_studies.cleaning.methods import BOME, CLEANLAB, METHODS, TRUSTED
 from bome_studies.cleaning.trials import ACCURACY, AUC, METRICS, Results

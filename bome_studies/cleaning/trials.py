@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from bome.errors import StorageError
-from bome.runs.sweep import mean_and_error
+from bome.runs.choice import mean_and_error
 from bome.storage.atomic import write_atomic
 from bome_studies.cleaning.data import Cell, Drawn, draw
 from bome_studies.cleaning.methods import BASELINES, BOME, METHODS, Answer

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bome.continual.run import Summary
+from bome.runs.choice import mean_and_error
 from bome.runs.directory import FINISHED
-from bome.runs.sweep import mean_and_error
 
 TUNED = "selected"
 """The variant whose settings were chosen on the tuning tasks."""

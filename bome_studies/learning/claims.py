@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bome.runs.sweep import mean_and_error
+from bome.runs.choice import mean_and_error
 from bome_studies.learning import figures as figures
 from bome_studies.learning.comparison import Comparison, Entry
 from bome_studies.study import Claim, Preset, Row, Section, Table

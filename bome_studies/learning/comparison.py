@@ -26,10 +26,12 @@ from typing import Any, Literal
 
 from torch.optim import SGD
 
+from bome.runs.choice import Choice, mean_and_error, ranked
+from bome.runs.jobs import Job, Outcome
 from bome.runs.names import METHODS
-from bome.runs.perform import solve
+from bome.runs.perform import perform
 from bome.runs.plan import plan
-from bome.runs.sweep import Choice, Job, Outcome, carry_out, mean_and_error, ranked
+from bome.runs.schedule import run_jobs
 from bome.stepper import Stepper
 from bome.storage.atomic import write_atomic
 from bome_studies.study import Report
@@ -211,13 +213,13 @@ def _one_task(
         for name, numbers in found.items():
             lines.setdefault(name, []).append(numbers)
 
-    searched = carry_out(_search(task, protocol), parts, told("search"), protocol.workers)
+    searched = run_jobs(_search(task, protocol), parts, told("search"), protocol.workers)
     chosen: dict[str, tuple[dict[str, Any], tuple[Outcome, ...]]] = {}
     for done, method in enumerate(protocol.methods):
         outcomes = tuple(outcome for job, outcome in searched.items() if job.method == method)
         chosen[method] = _winner(task, method, ranked(outcomes), protocol, parts), outcomes
         told("finalists")(method, done + 1, len(protocol.methods))
-    runs = carry_out(
+    runs = run_jobs(
         [job for method, (values, _) in chosen.items() for job in _final(task, method, values, protocol)],
         parts,
         told("runs"),
@@ -253,7 +255,7 @@ def _winner(task: str, method: str, choices: Sequence[Choice], protocol: Protoco
     rounds = [finalists, *([choice] for choice in choices if choice not in finalists)]
     for contenders in rounds:
         jobs = {_final(task, method, dict(each.values), protocol)[0]: each for each in contenders}
-        runs = carry_out(jobs, parts, workers=protocol.workers)
+        runs = run_jobs(jobs, parts, workers=protocol.workers)
         order = ranked(runs[job] for job in jobs)
         held = [each for each in order if each.score <= jobs[each.outcomes[0].job].score < math.inf]
         if held:
@@ -264,7 +266,7 @@ def _winner(task: str, method: str, choices: Sequence[Choice], protocol: Protoco
 def _further(task: str, values: Mapping[str, Any], protocol: Protocol, parts: Path, report: Report) -> Entry:
     """BOME with given settings on all its seeds."""
     jobs = [_job(task, "bome", values, seed, True) for seed in range(protocol.seeds[1])]
-    found = carry_out(jobs, parts, report, protocol.workers)
+    found = run_jobs(jobs, parts, report, protocol.workers)
     step = units(protocol, "bome", values["inner_steps"])
     return Entry("bome", values, tuple(found[job] for job in jobs), step, _seconds(task, "bome", jobs[0], parts))
 
@@ -277,7 +279,7 @@ def _ablated(task: str, ablation: Ablation, protocol: Protocol, parts: Path, rep
         ]
         for label, varied in ablation.varied.items()
     }
-    outcomes = carry_out([job for each in jobs.values() for job in each], parts, report, protocol.workers)
+    outcomes = run_jobs([job for each in jobs.values() for job in each], parts, report, protocol.workers)
     entries = {}
     for label, each in jobs.items():
         values = dict(each[0].values)
@@ -337,7 +339,7 @@ def _counted(twin: str, method: str, inner_steps: int) -> tuple[dict[str, float]
     made = plan(twin, method, {"inner_steps": inner_steps})
     period = made.method.period
     made = plan(twin, method, {"inner_steps": inner_steps, "steps": 2 * period})
-    result = solve(made, log_every=2 * period)
+    result = perform(made, log_every=2 * period)
     counts = {kind: n / (2 * period) for kind, n in result.evaluations.items()}
     return counts, made.settings.batch, made.settings.outer_batch
 
@@ -348,7 +350,7 @@ def _seconds(task: str, method: str, job: Job, parts: Path) -> float:
     def measure() -> Numbers:
         import torch
 
-        made, threads = job.made(), torch.get_num_threads()
+        made, threads = job.plan(), torch.get_num_threads()
         torch.set_num_threads(1)
         try:
             problem, settings = made.task.problem, made.settings

@@ -21,7 +21,7 @@ from bome.mixture import GPT, DataMixture, MixedText, Text
 from bome.mixture.fit import sequence_losses
 from bome.mixture.gpt import bytes_of
 from bome.problem import Problem
-from bome.runs.sweep import mean_and_error
+from bome.runs.choice import mean_and_error
 from bome.stepper import Stepper
 from bome.storage.atomic import write_atomic
 from bome_studies.ledger import Ledger

@@ -16,7 +16,7 @@ from bome.certificate import Certificate, certify, stationarity_at
 from bome.data.streams import Constant, Data
 from bome.loop import run
 from bome.oracles import Oracle
-from bome.runs.perform import solve
+from bome.runs.perform import perform
 from bome.runs.plan import plan
 from bome.stopping import MaxSteps, Progress
 from bome.tasks import quadratic_instance
@@ -210,5 +210,5 @@ def test_at_a_point_without_any_gradient_nothing_is_divided_by_zero() -> None:
 
 def test_where_the_inner_problem_is_solved_the_verdict_does_not_blame_v() -> None:
     """There ∇q̂ = 0, so that 𝒦 = ‖∇f‖² even at the optimum."""
-    found = solve(plan("quadratic", "aid-cg", {"steps": 300}))
+    found = perform(plan("quadratic", "aid-cg", {"steps": 300}))
     assert found.certificate.verdict.startswith("θ solves the inner problem")

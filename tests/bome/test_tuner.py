@@ -21,7 +21,7 @@ from bome.loop import Record, Result, run
 from bome.methods.base import Info, Method, Step
 from bome.oracles import Oracle
 from bome.projections import box
-from bome.runs.perform import solve
+from bome.runs.perform import perform
 from bome.runs.plan import plan
 from bome.stopping import MaxSteps
 from bome.tasks import quadratic_instance
@@ -216,7 +216,7 @@ def _solved(task: str, method: str, seed: int = 0, rules: TunerRules = RULES, **
     made = plan(task, method, values, seed)
     if made.tuner is not None:
         made = replace(made, tuner=Tuner(rules))
-    result = solve(made, log_every=10**6)
+    result = perform(made, log_every=10**6)
     assert made.task.optimum is not None
     return made.task.optimum.distance(made.task.problem.point), result
 
@@ -299,7 +299,7 @@ def _cleaned(outer_lr: float, tuner: Tuner | None, steps: int = 80) -> float:
 
 def _continued(folder: Path, stop: int, resume: bool) -> Result:
     made = plan("coreset", "bome:auto", {"steps": stop, "inner_steps": 2, "outer_lr": 5.0})
-    return solve(made, log_every=10, record=Record(folder, save_every=10**6, resume=resume))
+    return perform(made, log_every=10, record=Record(folder, save_every=10**6, resume=resume))
 
 
 class TestResume:
@@ -315,7 +315,7 @@ class TestResume:
 
     def test_what_was_picked_is_in_the_result(self) -> None:
         made = plan("coreset", "bome:auto", {"steps": 25, "inner_steps": 1})
-        result = solve(made)
+        result = perform(made)
         assert made.tuner is not None
         assert result.tuned == made.tuner.picked()
         assert result.tuned["inner_steps"] == 4  # doubled after 10 and 20 steps

@@ -9,6 +9,7 @@ import pytest
 from bome.cli import demo
 from bome.cli.main import execute
 from bome.runs import directory
+from bome.runs.plan import plan
 
 
 def test_demo_solves_its_problems_and_writes_one_page(
@@ -52,7 +53,7 @@ def test_demo_ends_with_digits_cleaned(
 
 def test_the_settings_of_the_demo_are_valid_and_cover_the_toys_of_the_paper() -> None:
     for toy in demo.TOYS:
-        directory.checked_plan(toy.task, "bome", toy.settings, 0)
+        plan(toy.task, "bome", toy.settings, 0)
     assert {toy.task for toy in demo.TOYS} == {"coreset", "minimax", "lls", "quadratic", "sine"}
     assert {toy.settings["start"] for toy in demo.TOYS if toy.task == "coreset"} == {"a", "b", "c"}
 
@@ -70,15 +71,15 @@ def test_a_demo_that_was_stopped_reads_what_has_ended(tmp_path: Path, monkeypatc
     monkeypatch.setattr(demo, "TOYS", few)
     monkeypatch.setattr(demo, "write_report", lambda folder: folder / "report.html")
     monkeypatch.setattr(demo, "_clean_digits", lambda folder, seed, quiet: None)
-    solve, solved = directory.solve_into, []
+    perform, solved = directory.perform_into, []
 
     def counted(folder: Path, *arguments: Any, **named: Any) -> dict[str, Any]:
         solved.append(folder.name)
         if len(solved) == 2:
             raise KeyboardInterrupt
-        return solve(folder, *arguments, **named)
+        return perform(folder, *arguments, **named)
 
-    monkeypatch.setattr(directory, "solve_into", counted)
+    monkeypatch.setattr(directory, "perform_into", counted)
     command = ["demo", "--out", str(tmp_path / "d"), "--quiet"]
     assert execute(command) == 130
     assert execute(command) == 0

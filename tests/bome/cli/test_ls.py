@@ -50,8 +50,8 @@ def test_methods_and_tasks_of_others_are_listed(
         """Cannot be built."""
         raise ZeroDivisionError
 
-    monkeypatch.setitem(METHODS._registered, "their-method", METHODS["bome"])
-    monkeypatch.setitem(TASKS._registered, "their-task", broken)
+    monkeypatch.setitem(METHODS.registered, "their-method", METHODS["bome"])
+    monkeypatch.setitem(TASKS.registered, "their-task", broken)
     for kind in ([], ["methods"], ["tasks"], ["settings"]):
         assert execute(["ls", *kind]) == 0
         assert "their-" in capsys.readouterr().out

@@ -145,4 +145,4 @@ def test_the_seed_decides_the_result(place: Path) -> None:
 
 
 def test_a_plan_given_by_the_command_line_is_that_of_the_library() -> None:
-    assert directory.checked_plan("lls", "bome", {"eta": "0.25"}, 0).method == plan("lls", "bome", {"eta": 0.25}).method
+    assert plan("lls", "bome", {"eta": "0.25"}).method == plan("lls", "bome", {"eta": 0.25}).method

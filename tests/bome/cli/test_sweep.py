@@ -15,9 +15,10 @@ from rich.cells import cell_len
 
 from bome.cli.main import execute
 from bome.cli.sweep import BackendChoice
-from bome.runs import sweep as sweeps
+from bome.runs import schedule
+from bome.runs.jobs import Outcome
 from bome.runs.names import METHODS
-from bome.runs.sweep import Backend, Outcome
+from bome.runs.pool import Backend
 
 GRID = ["--grid", "inner_steps=1,2", "--grid", "outer_lr=10,100"]
 SHORT = ["--set", "steps=5", "--seeds", "2"]
@@ -46,9 +47,11 @@ def test_a_sweep_prints_a_table_of_80_columns_best_first_and_marks_the_chosen(
     assert printed.out.endswith(f"chosen by val2_loss: {' '.join(marked.groups())}\nsweep: x\n")
     assert len(re.findall(r"\d\d\.\d+ ± \d", printed.out)) == 4  # test accuracy
     assert "f1 " in printed.out
-    told = json.loads((place / "x" / "sweep.json").read_text())
-    assert told["grid"] == {"inner_steps": [1, 2], "outer_lr": [10.0, 100.0]}
-    assert (told["task"], told["method"], told["set"], told["seeds"]) == ("hyperclean-digits", "bome", {"steps": 5}, 2)
+    config = json.loads((place / "x" / "config.json").read_text())
+    spec = config["spec"]
+    assert config["kind"] == "sweep"
+    assert spec["grid"] == {"inner_steps": [1, 2], "outer_lr": [10.0, 100.0]}
+    assert (spec["task"], spec["method"], spec["set"], spec["seeds"]) == ("hyperclean-digits", "bome", {"steps": 5}, 2)
     assert len(list((place / "x" / "done").iterdir())) == 8
 
 
@@ -64,7 +67,7 @@ def test_json_has_means_and_standard_errors_of_all_that_is_observed(
     outcomes = [json.loads(path.read_text()) for path in (place / "x" / "done").iterdir()]
     for configuration in found["configurations"]:
         values = [[key, value] for key, value in sorted(configuration["values"].items())]
-        mine = [o["observed"]["test_accuracy"] for o in outcomes if o["job"]["values"] == values]
+        mine = [o["value"]["observed"]["test_accuracy"] for o in outcomes if o["spec"]["values"] == values]
         assert configuration["finished_seeds"] == [0, 1]
         assert configuration["observed"]["test_accuracy"]["mean"] == pytest.approx(sum(mine) / 2)
         assert configuration["observed"]["test_accuracy"]["se"] == pytest.approx(abs(mine[0] - mine[1]) / 2)
@@ -77,7 +80,7 @@ def test_the_same_command_again_runs_nothing_and_says_the_same(
     assert execute(command) == 0
     first = capsys.readouterr().out
     assert [path.name[:15] for path in (place / "runs").iterdir()] == ["sweep-lls-bome-"]
-    monkeypatch.setattr(sweeps, "solve", None)
+    monkeypatch.setattr(schedule, "perform", None)
     assert execute(command) == 0
     assert capsys.readouterr().out == first
     assert "chosen by distance_to_optimum: " in first
@@ -99,7 +102,9 @@ def test_quiet_prints_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -
 def test_another_sweep_in_the_folder_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["sweep", "lls", "--set", "steps=3", "--quiet", "--out", "x"]) == 0
     assert execute(["sweep", "lls", "--set", "steps=4", "--quiet", "--out", "x"]) == 2
-    assert capsys.readouterr().err == "error: x holds another sweep: choose another --out\n"
+    assert (
+        capsys.readouterr().err == "error: x holds another sweep, with other inputs or settings: choose another --out\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,6 +234,6 @@ def test_an_interrupted_sweep_says_how_to_continue_and_continues(number: int, co
         assert execute([*continued.group(1).split()[1:], "--quiet"]) == 0
     finally:
         os.chdir(before)
-    done = [json.loads(path.read_text()) for path in (tmp_path / "x" / "done").iterdir()]
+    done = [json.loads(path.read_text())["value"] for path in (tmp_path / "x" / "done").iterdir()]
     assert [outcome["steps"] for outcome in done] == [600, 600]
-    assert {key for outcome in done for key in outcome} == set(Outcome.__dataclass_fields__)
+    assert {key for outcome in done for key in outcome} == set(Outcome.__dataclass_fields__) - {"job"}

@@ -10,6 +10,7 @@ import pytest
 from bome.errors import ProblemError, StorageError
 from bome.reports import write_report
 from bome.runs import directory
+from bome.runs.plan import plan
 from tests.support.browser import look_at, needs_browser
 from tests.support.pages import PAYLOADS, Parsed, check_safe
 
@@ -18,10 +19,10 @@ from tests.support.pages import PAYLOADS, Parsed, check_safe
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small finished run; its files are never changed in place."""
     folder = tmp_path_factory.mktemp("finished") / "x"
-    made = directory.checked_plan("lls", "bome", {"steps": 8}, 0)
+    made = plan("lls", "bome", {"steps": 8}, 0)
     config = directory.configure(made, save_every=100)
     directory.prepare(folder, config)
-    directory.solve_into(folder, made, config)
+    directory.perform_into(folder, made, config)
     return folder
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from bome.runs.directory import FINISHED
-from bome.runs.sweep import Backend, _work, carry_out, grid, read
+from bome.runs.jobs import Outcomes, grid
+from bome.runs.pool import Backend, _end
+from bome.runs.schedule import run_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the clusters' own warnings
 
@@ -36,7 +38,7 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
         """A process of this cluster that carries out a task: if an agent of the node died, so would the node."""
         try:
             mine = psutil.Process().children(recursive=True)
-            return next(int(process.pid) for process in mine if process.name() == f"ray::{_work.__name__}")
+            return next(int(process.pid) for process in mine if process.name() == f"ray::{_end.__name__}")
         except psutil.NoSuchProcess as error:
             raise ProcessLookupError from error
 
@@ -70,19 +72,19 @@ def test_every_run_ends_once_although_a_worker_is_killed(
     with CLUSTERS[backend](monkeypatch) as victim:
         thread = threading.Thread(target=kill, args=(victim,))
         thread.start()
-        outcomes = carry_out(jobs, tmp_path, workers=2, backend=backend, batched=False)
+        outcomes = run_jobs(jobs, tmp_path, workers=2, backend=backend, batched=False)
         thread.join()
     assert killed
     assert [outcome.status for outcome in outcomes.values()] == [FINISHED] * 4
-    alone = carry_out(jobs[:1], tmp_path / "alone", batched=False)
+    alone = run_jobs(jobs[:1], tmp_path / "alone", batched=False)
     assert outcomes[jobs[0]].last["f"] == alone[jobs[0]].last["f"]  # what was continued is what was not interrupted
-    assert all(read(tmp_path, job) is not None for job in jobs)
+    assert all(Outcomes(tmp_path).read(job) is not None for job in jobs)
 
 
 @pytest.mark.parametrize("backend", list(CLUSTERS))
 def test_a_cluster_of_its_own_ends_with_the_sweep(backend: Backend, tmp_path: Path) -> None:
     pytest.importorskip({"dask": "dask.distributed", "ray": "ray"}[backend], reason=f"needs bome[{backend}]")
-    outcomes = carry_out(grid("lls", "bome", {"steps": 5}, {}, 2), tmp_path, workers=2, backend=backend, batched=False)
+    outcomes = run_jobs(grid("lls", "bome", {"steps": 5}, {}, 2), tmp_path, workers=2, backend=backend, batched=False)
     assert [outcome.status for outcome in outcomes.values()] == [FINISHED] * 2
     if backend == "ray":
         import ray

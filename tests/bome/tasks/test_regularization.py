@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bome.errors import ProblemError
 from bome.oracles import AutogradOracle
-from bome.runs.perform import solve
+from bome.runs.perform import perform
 from bome.runs.plan import plan
 from bome.tasks import regularization, regularization_digits
 from tests.support.data_tasks import Array, images, losses, somewhere
@@ -122,7 +122,7 @@ def test_the_gradient_of_v_needs_no_pass_back_through_the_documents(monkeypatch:
 def test_minibatches_of_documents_are_refused() -> None:
     made = plan("regularization-digits", "bome", {"batch": 10, "steps": 1})
     with pytest.raises(ProblemError, match="has no minibatches"):
-        solve(made)
+        perform(made)
 
 
 def test_the_inner_problem_of_the_regularisation_solved_afresh_has_no_slope() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bome.core.trees import Pair
 from bome.errors import ProblemError
-from bome.runs.perform import solve
+from bome.runs.perform import perform
 from bome.runs.plan import plan
 from bome.tasks import ON_DATA, TASKS, hyperclean, regularization, splits
 
@@ -29,7 +29,7 @@ def test_no_test_sample_enters_training(
     def end(cache: str) -> Pair:
         monkeypatch.setenv("BOME_CACHE", str(tmp_path / cache))  # so that the start is trained anew
         made = plan(name, "bome", {"steps": 3, "inner_steps": 2})
-        solve(made)
+        perform(made)
         return made.task.problem.point
 
     monkeypatch.setattr(hyperclean, "PATIENCE", 3)

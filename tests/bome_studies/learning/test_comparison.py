@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from bome.cli.main import execute
+from bome.runs.choice import Choice, ranked
+from bome.runs.jobs import Job, Outcome
 from bome.runs.names import METHODS as REGISTERED
-from bome.runs.sweep import Choice, Job, Outcome, ranked
 from bome_studies import page
 from bome_studies.learning import claims, comparison, study
 from bome_studies.learning import figures as figures

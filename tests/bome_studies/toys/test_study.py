@@ -13,7 +13,7 @@ from bome.inner import GradientDescent
 from bome.methods import BOME, BSG1, BVFSM, Penalty
 from bome.oracles import AutogradOracle
 from bome.problem import Batches
-from bome.runs.perform import solve
+from bome.runs.perform import perform as perform_plan
 from bome.runs.plan import plan
 from bome.tasks import coreset, minimax
 from bome_studies.catalogue import BENCH, REPRODUCE, load
@@ -58,7 +58,7 @@ def test_published_forms_have_the_settings_of_the_authors() -> None:
 
 def test_a_trial_is_the_run_of_the_same_plan() -> None:
     trace = perform(_short("coreset-code-bome-published", starts=("b",)))["b"]
-    result = solve(plan("coreset", "bome:published", {"start": "b", "steps": 12}))
+    result = perform_plan(plan("coreset", "bome:published", {"start": "b", "steps": 12}))
     assert trace.theta[-1] == result.theta.tolist()
     assert trace.steps == [*range(13)]
     assert trace.units[-1] == units(result.evaluations) == 12 * 12

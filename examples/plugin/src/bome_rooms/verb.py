@@ -19,7 +19,7 @@ def prices(
     quiet: Quiet = False,
 ) -> None:
     """Heat the rooms at every price, and compare how warm they get."""
-    from bome.runs.perform import solve
+    from bome.runs.perform import perform
     from bome.runs.plan import plan
     from bome.storage.folder import Folder
     from bome_rooms.page import write_page
@@ -31,7 +31,7 @@ def prices(
         summary = {}
         for variant, price in PRICES.items():
             job = plan("rooms", "capped", {"variant": variant, "steps": steps})
-            solve(job)
+            perform(job)
             summary[variant] = {"price": price, **describe(job.task.problem.point)}
         folder.finish(summary)
     page = write_page(out)
