@@ -27,7 +27,7 @@ from torch.optim import SGD, Optimizer
 
 from bome.continual.memory import Ring
 from bome.continual.settings import CTN, Settings
-from bome.continual.strategy import Samples, Strategy, chunks, evaluating, joined
+from bome.continual.strategy import Samples, Strategy, chunks, evaluating, join
 from bome.continual.streams import Labelled, Stream
 from bome.methods import ITD, Method
 from bome.methods.alternating import Alternating
@@ -65,7 +65,7 @@ class Contextual(Strategy):
             Problem(self.outer, self.inner, self.controller, self.base),
             method,
             # outer_lr · clip(δ_v / updates, ±c), written so that the learning rate is the size of the step
-            clipped(self.controller.parameters(), settings.outer_lr / n, settings.clip * n),
+            clip_directions(self.controller.parameters(), settings.outer_lr / n, settings.clip * n),
             SGD(self.base.parameters(), settings.theta_lr),
         )
         self.tuner = tuner
@@ -92,10 +92,10 @@ class Contextual(Strategy):
         task, method = int(batch.task[0]), self.stepper.method
         rows = self.remember(task, batch.row)
         fresh = self.stream.training(torch.full_like(rows, task), rows)
-        judged = self.stream.training(*self.semantic.samples(task + 1))
+        semantic = self.stream.training(*self.semantic.samples(task + 1))
         for _ in range(self.settings.updates):
             inner = tuple(self.with_replay(task, fresh) for _ in range(method.inner_batches))
-            info = self.stepper.step_on(Batches(inner=inner, outer=(judged,) * method.outer_batches))
+            info = self.stepper.step_on(Batches(inner=inner, outer=(semantic,) * method.outer_batches))
             if self.tuner is not None:
                 self.tuner.after(self.stepper, info)
 
@@ -110,7 +110,7 @@ class Contextual(Strategy):
         self.episodic.write(task, rows)
         return rows
 
-    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+    def memory(self, tasks: int) -> tuple[Tensor, Tensor]:
         """Those of both memories."""
         pairs = zip(self.semantic.samples(tasks), self.episodic.samples(tasks), strict=True)
         task, row = (torch.cat(each) for each in pairs)
@@ -176,12 +176,12 @@ class Contextual(Strategy):
             return Inner(fresh, len(fresh.y), None)
         tasks = task if self.settings.replay_from == "previous" else task + 1
         count = min(self.episodic.slots, self.settings.replay)
-        chosen, slot = self.episodic.draw(tasks, count, self.generator)
-        replayed = self.stream.training(chosen, self.episodic.rows[chosen, slot])
-        return Inner(joined(fresh, replayed), len(fresh.y), self.soft[chosen, slot])
+        earlier, slot = self.episodic.draw(tasks, count, self.generator)
+        replay = self.stream.training(earlier, self.episodic.rows[earlier, slot])
+        return Inner(join(fresh, replay), len(fresh.y), self.soft[earlier, slot])
 
 
-def clipped(parameters: Iterable[nn.Parameter], lr: float, limit: float) -> SGD:
+def clip_directions(parameters: Iterable[nn.Parameter], lr: float, limit: float) -> SGD:
     """Gradient descent along gradients no entry of which is larger than a limit; 0 for none."""
 
     def shorten(optimiser: Optimizer, *_: object) -> None:

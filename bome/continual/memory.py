@@ -96,8 +96,8 @@ class Reservoir:
 
     def draw(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Task and row of samples, each at most once."""
-        chosen = self.pairs[torch.randperm(len(self), generator=generator)[:count]]
-        return chosen[:, 0], chosen[:, 1]
+        pairs = self.pairs[torch.randperm(len(self), generator=generator)[:count]]
+        return pairs[:, 0], pairs[:, 1]
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint."""

@@ -10,7 +10,7 @@ was not measured (s > τ). With t tasks:
 
 The paper prints FT as (1/t) Σ a^τ_t, which is ACC; but its tables have FT = ACC + NBT. NBT of its main table is
 FT − ACC; that of its appendix is larger in every row and fits FM. Of a strategy that learns all tasks at once the
-matrix has one row, of which only ACC can be told.
+matrix has one row, which gives ACC only.
 """
 
 import math

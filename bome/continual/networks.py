@@ -41,13 +41,13 @@ class Controller(nn.Module):
             self.films.apply(xavier)
 
     def forward(self, task: Tensor) -> list[Modulation]:
-        """The modulation of each layer, for a task given by sample."""
+        """The modulation of each layer, for the task of each sample."""
         embedded = self.embedding(task)
-        found = []
+        modulations = []
         for film in self.films:
             gamma, beta = film(embedded).chunk(2, dim=1)
-            found.append((self._unit(gamma), self._unit(beta)))
-        return found
+            modulations.append((self._unit(gamma), self._unit(beta)))
+        return modulations
 
     def _unit(self, x: Tensor) -> Tensor:
         return x / x.norm(dim=1, keepdim=True).detach() if self._constant_norms else normalize(x, dim=1)

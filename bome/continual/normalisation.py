@@ -35,7 +35,7 @@ class BatchNorm(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         """Normalised by the statistics of the batch in training, and by the running ones otherwise."""
         self._check_input_dim(x)
-        if not self.training or x.numel() == x.shape[1]:  # of one entry PyTorch says that it has no statistics
+        if not self.training or x.numel() == x.shape[1]:  # PyTorch refuses a single entry, which has no statistics
             return super().forward(x)
         assert self.num_batches_tracked is not None  # noqa: S101 - running statistics are always kept here
         self.num_batches_tracked.add_(1)
@@ -49,8 +49,8 @@ class _Normalise(Function):
     """(y, μ, s)."""
 
     @staticmethod
-    def forward(x: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
-        gamma, beta, running_mean, running_var, momentum, eps = given
+    def forward(x: Tensor, *parameters: Any) -> tuple[Tensor, Tensor, Tensor]:
+        gamma, beta, running_mean, running_var, momentum, eps = parameters
         return torch.native_batch_norm(x, gamma, beta, running_mean, running_var, True, momentum, eps)
 
     @staticmethod
@@ -95,10 +95,10 @@ class _Gradient(Function):
 
 def _gradient(u: Tensor, x: Tensor, gamma: Tensor, mean: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """γ s P(u), Σ u x̂ and Σ u in one pass over the features."""
-    found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
+    gradient: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
         u, x, gamma, None, None, mean, s, True, 0.0, [True, True, True]
     )
-    return found
+    return gradient
 
 
 def _affine(x: Tensor, mean: Tensor, s: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

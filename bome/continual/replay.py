@@ -21,7 +21,7 @@ from torch.optim import SGD
 
 from bome.continual.memory import Reservoir, Ring
 from bome.continual.settings import Settings
-from bome.continual.strategy import Samples, Strategy, joined
+from bome.continual.strategy import Samples, Strategy, join
 from bome.continual.streams import Labelled, Stream
 
 
@@ -42,7 +42,7 @@ class Offline(Strategy):
             batches += [Samples(places // n, places % n) for places in torch.split(order, self.settings.batch)]
         return [batches]
 
-    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+    def memory(self, tasks: int) -> tuple[Tensor, Tensor]:
         """Some samples of all tasks: as many as the other strategies keep."""
         rows = torch.arange(min(self.settings.memory, self.stream.samples))
         return torch.arange(self.stream.tasks).repeat_interleave(len(rows)), rows.repeat(self.stream.tasks)
@@ -75,7 +75,7 @@ class _WithRings(Strategy):
     def _step(self, task: int, fresh: Labelled) -> None:
         """A gradient step on a batch of a task."""
 
-    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+    def memory(self, tasks: int) -> tuple[Tensor, Tensor]:
         """Those of the rings."""
         return self._ring.samples(tasks)
 
@@ -98,11 +98,11 @@ class ExperienceReplay(_WithRings):
         self._both(fresh, self._replay(task) if task else None).backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
 
-    def _both(self, fresh: Labelled, replayed: Labelled | None) -> Tensor:
+    def _both(self, fresh: Labelled, replay: Labelled | None) -> Tensor:
         """CE(batch) + CE(replay)."""
-        if replayed is None:
+        if replay is None:
             return self.loss(fresh)
-        samples, n = joined(fresh, replayed), len(fresh.y)
+        samples, n = join(fresh, replay), len(fresh.y)
         scores = self.stream.scores(self.base(samples.x), samples.task)
         return cross_entropy(scores[:n], samples.y[:n]) + cross_entropy(scores[n:], samples.y[n:])
 
@@ -117,13 +117,13 @@ class GradientMemory(_WithRings):
 
     def _step(self, task: int, fresh: Labelled) -> None:
         """Projected where the loss on an earlier task would increase."""
-        earlier = [self._gradient(self._memory(t)) for t in range(task)]
+        earlier = [self._gradient(self._ring_of(t)) for t in range(task)]
         gradient = self._gradient(fresh)
         if earlier:
-            gradient = projected(gradient, torch.stack(earlier), self.settings.margin)
+            gradient = project(gradient, torch.stack(earlier), self.settings.margin)
         self._apply(gradient)
 
-    def _memory(self, task: int) -> Labelled:
+    def _ring_of(self, task: int) -> Labelled:
         rows = self._ring.rows[task]
         return self.stream.training(torch.full_like(rows, task), rows)
 
@@ -157,7 +157,7 @@ class MetaReplay(Strategy):
                 x.copy_(torch.lerp(start, x, self.settings.gamma_reptile))
         self._reservoir.write(int(batch.task[0]), batch.row, self.generator)
 
-    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+    def memory(self, tasks: int) -> tuple[Tensor, Tensor]:
         """Those of the reservoir."""
         return self._reservoir.samples()
 
@@ -176,7 +176,7 @@ class MetaReplay(Strategy):
         self._reservoir.load_state_dict(state["reservoir"])
 
 
-def projected(gradient: Tensor, earlier: Tensor, margin: float) -> Tensor:
+def project(gradient: Tensor, earlier: Tensor, margin: float) -> Tensor:
     """The gradient, turned so that it has no negative product with any earlier one.
 
     Where one of the products ⟨g, g_s⟩ is negative it becomes g + Gᵀu with
@@ -192,15 +192,15 @@ def projected(gradient: Tensor, earlier: Tensor, margin: float) -> Tensor:
     products = wide @ gradient.double()
     if not bool((products < 0).any()) or not bool(products.isfinite().all()):
         return gradient
-    u = bounded_quadratic((wide @ wide.T).numpy(), products.numpy(), margin)
+    u = solve_bounded((wide @ wide.T).numpy(), products.numpy(), margin)
     return gradient + torch.from_numpy(u).to(gradient.dtype) @ earlier
 
 
-def bounded_quadratic(gram: NDArray[np.float64], products: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+def solve_bounded(gram: NDArray[np.float64], products: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     """The u ≥ least that minimises ½ uᵀPu + qᵀu with P = gram + 10⁻³ I.
 
     With w = u − least ≥ 0 and P = VΛVᵀ it is the non-negative least-squares problem ‖Aw + A⁻ᵀ(q + least P1)‖² with
-    A = Λ^½Vᵀ. No eigenvalue of a Gram matrix is negative: one that rounding has made so counts as zero.
+    A = Λ^½Vᵀ. No eigenvalue of a Gram matrix is negative: one that is negative by rounding counts as zero.
     """
     from scipy.optimize import nnls
 

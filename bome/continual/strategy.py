@@ -46,7 +46,7 @@ class Strategy(ABC):
         """Learn from a batch."""
 
     @abstractmethod
-    def remembered(self, tasks: int) -> tuple[Tensor, Tensor]:
+    def memory(self, tasks: int) -> tuple[Tensor, Tensor]:
         """Task and row of all training samples that are kept of the first tasks."""
 
     def forward(self, samples: Labelled) -> Tensor:
@@ -67,7 +67,7 @@ class Strategy(ABC):
             norm.momentum = 1.0
         try:
             with torch.no_grad():
-                self.forward(self.stream.training(*self.remembered(task + 1)))
+                self.forward(self.stream.training(*self.memory(task + 1)))
         finally:
             for norm, momentum in zip(norms, momenta, strict=True):
                 norm.momentum = momentum
@@ -102,7 +102,7 @@ class Strategy(ABC):
         return cross_entropy(self.stream.scores(self.base(samples.x), samples.task), samples.y)
 
 
-def joined(*parts: Labelled) -> Labelled:
+def join(*parts: Labelled) -> Labelled:
     """One after the other."""
     return Labelled(*(torch.cat(each) for each in zip(*parts, strict=True)))
 

@@ -2,7 +2,7 @@
 
 Tasks come one after the other, each a single time, and the identity of the task is given. Every stream exists in two
 parts which share no task: that for *learning*, on which results are reported, and that for *tuning* hyper-parameters.
-The tuning tasks are judged by training images held out, so that no test image has a say in any choice.
+The tuning tasks are judged by training images held out, so that no test image has an influence on any choice.
 
 | stream | learning | tuning | classes of a task |
 |---|---|---|---|
@@ -99,12 +99,12 @@ class Stream:
 
     def training(self, task: Tensor, row: Tensor) -> Labelled:
         """Training samples by their task and their number in it."""
-        return Labelled(scaled(self.train[task, row]), self.train_labels[task, row], task)
+        return Labelled(scale(self.train[task, row]), self.train_labels[task, row], task)
 
     def held_out(self, task: int) -> Labelled:
         """The samples that judge a task; never given to a strategy."""
         place = task if len(self.test) > 1 else 0
-        x = scaled(self.test[place])
+        x = scale(self.test[place])
         if self.views is not None:
             x = x[:, self.views[task]]
         return Labelled(x, self.test_labels[place], torch.full((len(x),), task))
@@ -128,10 +128,11 @@ class Stream:
             return Networks(mlp, Controller(self.tasks, 16, mlp.modulated))
 
 
-def scaled(pixels: Tensor) -> Tensor:
+def scale(pixels: Tensor) -> Tensor:
     """Bytes as numbers between 0 and 1; colours come first."""
     x = pixels.float() / 255
-    return x.permute(0, 3, 1, 2) if x.dim() == 4 else x  # channels stay last in memory: convolutions take a fifth less
+    # Channels stay last in memory, with which convolutions take a fifth less time.
+    return x.permute(0, 3, 1, 2) if x.dim() == 4 else x
 
 
 def continual_pmnist(seed: int = 0, part: Part = "learning") -> Stream:
@@ -149,11 +150,11 @@ def continual_cifar(seed: int = 0, part: Part = "learning") -> Stream:
 
     Of the tuning tasks 2,000 of the training images are for training and 500 judge.
     """
-    found = images("cifar-100")
+    cifar = images("cifar-100")
     order = torch.randperm(100, generator=_generator(ARRANGEMENT, "classes")).view(20, 5)
     groups = order[:3] if _checked(part) == "tuning" else order[3:]
     draw = _generator(seed, part)
-    train = [_of_classes(found.train, found.train_labels, group) for group in groups]
+    train = [_of_classes(cifar.train, cifar.train_labels, group) for group in groups]
     rows = [torch.randperm(len(labels), generator=draw) for _, labels in train]
     x = torch.stack([pixels[order] for (pixels, _), order in zip(train, rows, strict=True)])
     y = torch.stack([labels[order] for (_, labels), order in zip(train, rows, strict=True)])
@@ -161,7 +162,7 @@ def continual_cifar(seed: int = 0, part: Part = "learning") -> Stream:
         judging = x[:, 2_000:], y[:, 2_000:]
         x, y = x[:, :2_000], y[:, :2_000]
     else:
-        test = [_of_classes(found.test, found.test_labels, group) for group in groups]
+        test = [_of_classes(cifar.test, cifar.test_labels, group) for group in groups]
         judging = torch.stack([pixels for pixels, _ in test]), torch.stack([labels for _, labels in test])
     return Stream("continual-cifar", part, x, y, *judging, None, 5, False, seed)
 
@@ -188,13 +189,13 @@ class Sizes(NamedTuple):
     judging: int
 
 
-def _permuted(name: str, found: Images, seed: int, part: Part, sizes: Sizes) -> Stream:
-    pixels, labels = found.train.flatten(1), found.train_labels
+def _permuted(name: str, source: Images, seed: int, part: Part, sizes: Sizes) -> Stream:
+    pixels, labels = source.train.flatten(1), source.train_labels
     arrange = _generator(ARRANGEMENT, "pixels")
     views = torch.stack(
         [torch.randperm(pixels.shape[1], generator=arrange) for _ in range(sizes.tuning + sizes.learning)]
     )
-    test, test_labels = found.test.flatten(1), found.test_labels
+    test, test_labels = source.test.flatten(1), source.test_labels
     if _checked(part) == "tuning":  # the last training images judge, and the others train
         views = views[: sizes.tuning]
         test, test_labels = pixels[-sizes.judging :], labels[-sizes.judging :]
@@ -209,8 +210,8 @@ def _permuted(name: str, found: Images, seed: int, part: Part, sizes: Sizes) -> 
 
 def _of_classes(pixels: Tensor, labels: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
     """The images of some classes, and their places in the group."""
-    chosen = torch.isin(labels, group)
-    return pixels[chosen], (labels[chosen][:, None] == group).long().argmax(dim=1)
+    rows = torch.isin(labels, group)
+    return pixels[rows], (labels[rows][:, None] == group).long().argmax(dim=1)
 
 
 def _checked(part: Part) -> Part:

@@ -11,7 +11,7 @@ from bome.continual.contextual import Contextual
 from bome.continual.run import make_strategy
 from bome.continual.settings import Settings
 from bome.continual.strategy import Samples, Strategy
-from bome.continual.streams import Stream, scaled
+from bome.continual.streams import Stream, scale
 
 
 def contextual(name: str, stream: Stream, **choices: Any) -> Contextual:
@@ -41,6 +41,6 @@ def masked(scores: Tensor, task: Tensor) -> Tensor:
 
 
 def in_double_precision(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bome.continual.streams.scaled", lambda pixels: scaled(pixels).double())
+    monkeypatch.setattr("bome.continual.streams.scale", lambda pixels: scale(pixels).double())
     strategy.base.double()
     strategy.controller.double()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bome.continual.replay import bounded_quadratic, projected
+from bome.continual.replay import project, solve_bounded
 from bome.continual.run import make_strategy
 from bome.continual.settings import Settings
 from tests.support.small_streams import small_stream
@@ -32,7 +32,7 @@ def test_the_quadratic_problem_of_gem_is_solved_as_by_another_solver(seed: int) 
         objective, start, jac=lambda u: p @ u + products, method="SLSQP", bounds=[(margin, None)] * t,
         options={"ftol": 1e-14, "maxiter": 500},
     )  # fmt: skip
-    found = bounded_quadratic(gram, products, margin)
+    found = solve_bounded(gram, products, margin)
     assert (found >= margin).all()
     assert objective(found) <= objective(other.x) + 1e-9
     np.testing.assert_allclose(found, other.x, atol=2e-4)
@@ -42,9 +42,9 @@ def test_the_projected_gradient_conflicts_with_no_earlier_one_and_is_left_alone_
     draw = torch.Generator().manual_seed(0)
     earlier, g = torch.randn(4, 30, generator=draw), torch.randn(30, generator=draw)
     assert (earlier @ g < 0).any()
-    assert float((earlier @ projected(g, earlier, 0.0)).min()) > -1e-2  # up to the 10⁻³ on the diagonal
+    assert float((earlier @ project(g, earlier, 0.0)).min()) > -1e-2  # up to the 10⁻³ on the diagonal
     agreeing = earlier * torch.sign(earlier @ g)[:, None]
-    assert projected(g, agreeing, 0.5) is g
+    assert project(g, agreeing, 0.5) is g
 
 
 def test_gem_copes_with_gradients_that_are_all_but_parallel() -> None:
@@ -56,21 +56,21 @@ def test_gem_copes_with_gradients_that_are_all_but_parallel() -> None:
     assert float(torch.linalg.eigvalsh(earlier @ earlier.T).min()) < -1e-3
     exact = earlier.double()
     p, q = exact @ exact.T + 1e-3 * torch.eye(6), exact @ g.double()
-    u = torch.from_numpy(bounded_quadratic((exact @ exact.T).numpy(), q.numpy(), 0.0))
+    u = torch.from_numpy(solve_bounded((exact @ exact.T).numpy(), q.numpy(), 0.0))
     slope = p @ u + q  # KKT: none where u is free, upwards where it is at its bound
     size, free = float(p.diagonal().max()), u > 0
     assert free.any()
     assert not free.all()
     assert float(slope[free].abs().max()) < 1e-9 * size
     assert float(slope[~free].min()) > -1e-9 * size
-    torch.testing.assert_close(projected(g, earlier, 0.0), g + u.float() @ earlier)
+    torch.testing.assert_close(project(g, earlier, 0.0), g + u.float() @ earlier)
 
 
 def test_gem_leaves_gradients_alone_that_are_not_finite() -> None:
     """The network that they spoil is found at the end of the task."""
     earlier, g = torch.ones(2, 3), torch.tensor([-1.0, float("nan"), 0.0])
-    assert projected(g, earlier, 0.5) is g
-    assert projected(-torch.ones(3), earlier * torch.tensor([[1.0], [float("inf")]]), 0.5).equal(-torch.ones(3))
+    assert project(g, earlier, 0.5) is g
+    assert project(-torch.ones(3), earlier * torch.tensor([[1.0], [float("inf")]]), 0.5).equal(-torch.ones(3))
 
 
 @pytest.mark.parametrize("name", ["er", "gem"])

@@ -17,7 +17,7 @@ def test_predictions_have_the_statistics_of_what_is_remembered(name: str) -> Non
         strategy.observe(given)
     weights = [x.detach().clone() for x in strategy.base.parameters()]
     strategy.finish(0)
-    task, row = strategy.remembered(1)
+    task, row = strategy.memory(1)
     assert set(task.tolist()) == ({0, 1} if name == "offline" else {0})
     images = strategy.stream.training(task, row).x
     convolution = next(module for module in strategy.base.modules() if isinstance(module, nn.Conv2d))
