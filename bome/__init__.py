@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bome import methods
+from bome import data, methods
 from bome._version import __version__ as __version__
 from bome.certificate import Certificate
 from bome.core.microbatches import MicroBatches
@@ -55,8 +55,8 @@ __all__ = [
     "LearnedRegularization", "LearnedRegularizationRegressor", "MaxEvaluations", "MaxSeconds", "MaxSteps",
     "MicroBatches", "Minibatches", "NonFiniteError", "PerSample", "Problem", "ProblemError", "Progress", "RankError",
     "RankSampler", "Record", "Result", "RowSGD", "RunInterruptedError", "Stationary", "Stepper", "Stop", "StorageError",
-    "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "ball", "box", "gather_rows", "hypergradcheck", "methods",
-    "nonnegative", "register", "run", "simplex", "tasks", "testing",
+    "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "ball", "box", "data", "gather_rows", "hypergradcheck",
+    "methods", "nonnegative", "register", "run", "simplex", "tasks", "testing",
 ]  # fmt: skip
 
 

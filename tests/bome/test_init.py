@@ -22,7 +22,7 @@ NAMES = {
     "applications": "HyperCleaner LearnedRegularization LearnedRegularizationRegressor DataMixture",
     "checks": "hypergradcheck",
     "names": "register",
-    "modules": "methods tasks testing",
+    "modules": "data methods tasks testing",
 }
 """Every public name by what it is for; a name that comes or goes is a change for users."""
 
