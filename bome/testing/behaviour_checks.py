@@ -65,7 +65,7 @@ def check_cost_is_the_same_in_every_period(make: Make) -> None:
         require(costs[0] == other, f"{dict(costs[0])} evaluations here, {dict(other)} elsewhere {case}")
         if method.cost is not None:
             declared = Counter({kind: n for kind, n in method.cost.items() if n})
-            require(costs[0] == declared, f"{dict(costs[0])} evaluations, declared are {dict(declared)} {case}")
+            require(costs[0] == declared, f"{dict(costs[0])} evaluations, it declares {dict(declared)} {case}")
 
 
 # --- oracles, and what they cannot give -------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def check_oracles_agree(make: Make) -> None:
         first, end = ends.setdefault(case.toy, (case, everything(stepper)))
         error = difference(everything(stepper), end)
         fine = error <= 1e-9 or diverged(stepper, STEPS)
-        require(fine, f"{error:.1e} between {case} and {first.oracle}")
+        require(fine, f"it ends {error:.1e} away from where the {first.oracle} oracle leads {case}")
 
 
 def check_a_poor_oracle_is_refused(make: Make) -> None:

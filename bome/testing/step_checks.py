@@ -87,20 +87,24 @@ def check_state_keeps_its_form(make: Make) -> None:
             if not advance(stepper, 1):
                 break
             forms.append(_form(stepper.state, str(case)))
-            require(forms[-1].keys() == forms[0].keys(), f"its names change from step to step {case}")
+            require(forms[-1].keys() == forms[0].keys(), f"the names of the state change from step to step {case}")
         for name, first in forms[0].items():
             then = forms[min(stepper.method.period, len(forms) - 1)][name]
-            require(not first or first == then, f"{name!r} changes its form {case}")
+            require(not first or first == then, f"state {name!r} changes its form {case}")
         for now, later in zip(forms[1:], forms[1 + stepper.method.period :], strict=False):
-            require(now == later, f"its form does not repeat with the period {stepper.method.period} {case}")
+            require(
+                now == later, f"the form of the state does not repeat with the period {stepper.method.period} {case}"
+            )
 
 
 def _form(state: State, case: str) -> dict[str, list[tuple[torch.Size, torch.dtype]]]:
-    require(isinstance(state, dict) and all(isinstance(name, str) for name in state), f"it is no dict by name {case}")
+    require(
+        isinstance(state, dict) and all(isinstance(name, str) for name in state), f"the state is no dict by name {case}"
+    )
     for name, group in state.items():
         fine = isinstance(group, tuple) and all(isinstance(x, Tensor) for x in group)
-        require(fine, f"{name!r} is no tuple of tensors {case}")
-        require(not any(x.requires_grad for x in group), f"{name!r} carries a graph {case}")
+        require(fine, f"state {name!r} is no tuple of tensors {case}")
+        require(not any(x.requires_grad for x in group), f"state {name!r} carries a graph {case}")
     return {name: [(x.shape, x.dtype) for x in group] for name, group in state.items()}
 
 
@@ -135,12 +139,11 @@ def check_a_step_can_be_repeated(make: Make) -> None:
     for case in cases(make):
         stepper = case.stepper()
         advance(stepper, 1)
-        one, other = raw_step(stepper), raw_step(stepper)
-        for a, b in ((one, other),):
-            require(same(a.direction.v, b.direction.v), f"the second call gives another direction of v {case}")
-            require(same(a.direction.theta, b.direction.theta), f"... another direction of θ {case}")
-            require(same(tensors(a.state), tensors(b.state)), f"... another state {case}")
-            require(same(a.new_theta or (), b.new_theta or ()), f"... another new θ {case}")
+        a, b = raw_step(stepper), raw_step(stepper)
+        require(same(a.direction.v, b.direction.v), f"the second call gives another direction of v {case}")
+        require(same(a.direction.theta, b.direction.theta), f"the second call gives another direction of θ {case}")
+        require(same(tensors(a.state), tensors(b.state)), f"the second call gives another state {case}")
+        require(same(a.new_theta or (), b.new_theta or ()), f"the second call gives another new θ {case}")
 
 
 def check_arguments_are_left_alone(make: Make) -> None:

@@ -64,7 +64,7 @@ def check_it_is_a_function_of_variant_start_and_seed(make: TaskFunction) -> None
         require(parameters[name].default is not inspect.Parameter.empty, f"its parameter {name!r} has no default")
     task = make()
     require(isinstance(task, Task), f"it makes a {type(task).__name__}, no Task")
-    require(re.fullmatch(r"[a-z][a-z0-9-]*", task.name) is not None, f"name {task.name!r} is no registry name")
+    require(re.fullmatch(r"[a-z][a-z0-9-]*", task.name) is not None, f"name {task.name!r} is no name of a task")
     for name in ("variant", "start"):
         default = parameters[name].default
         require(getattr(task, name) == default, f"its {name} is {getattr(task, name)!r}, the default is {default!r}")
@@ -126,7 +126,7 @@ def check_observations_are_numbers(make: TaskFunction) -> None:
     before = clone(_variables(task))
     for name, value in task.observe(task.problem.point).items():
         require(isinstance(value, (int, float)), f"it observes {name} as a {type(value).__name__}, not as a number")
-    require(same(before, _variables(task)), "to observe changes the variables")
+    require(same(before, _variables(task)), "observing changes the variables")
 
 
 def check_the_inner_solution_is_one(make: TaskFunction) -> None:
@@ -144,14 +144,18 @@ def check_the_optimum_is_one(make: TaskFunction) -> None:
     if task.optimum is None:
         return
     optimum, start = task.optimum, task.problem.point
-    require(math.isfinite(optimum.f) and bool(optimum.text), "its value is not finite, or it is not said in words")
-    require(0 <= optimum.distance(start) < math.inf, f"the start is {optimum.distance(start)} from the optimum")
+    require(math.isfinite(optimum.f) and bool(optimum.text), "the optimum has a value that is not finite, or no text")
+    require(0 <= optimum.distance(start) < math.inf, f"the distance of the start is {optimum.distance(start)}")
     point = optimum.point
     if point is None:
         return
     tolerance = _tolerance(point.theta)
-    require(optimum.distance(point) <= tolerance, f"the optimum is {optimum.distance(point):.1e} from itself")
-    require(abs(_f(task, point) - optimum.f) <= tolerance, f"f is {_f(task, point):g} there, not {optimum.f:g}")
+    require(
+        optimum.distance(point) <= tolerance, f"the distance of the optimum is not 0: {optimum.distance(point):.1e}"
+    )
+    require(
+        abs(_f(task, point) - optimum.f) <= tolerance, f"at the optimum f is {_f(task, point):g}, not {optimum.f:g}"
+    )
     _require_inner_solution(task, point, "at the optimum")
     if task.solve_inner is not None:
         for v in _nearby(point.v, task):

@@ -8,7 +8,7 @@ from bome.storage.atomic import write_atomic
 from bome.storage.folder import Folder
 
 
-def write_page(folder: Path, docs: Path | None = None) -> Path:
+def write_page(folder: Path) -> Path:
     """Write `report.html` into a folder of `bome prices`."""
     summary = Folder(folder).summary()
     if summary is None:
