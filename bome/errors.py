@@ -82,7 +82,7 @@ class RankError(BilevelError, RuntimeError):
 
 
 class WorkerError(BilevelError, RuntimeError):
-    """A process that worked on a part of an experiment is gone; parts that have ended are kept."""
+    """A process that worked on a part of a study is gone; parts that have ended are kept."""
 
     exit_code = 4
 

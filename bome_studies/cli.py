@@ -1,12 +1,11 @@
 """The verbs `bome reproduce` and `bome bench`: a study is run into a folder, and a page is made of it."""
 
 import json
-import os
-import shlex
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,9 +13,30 @@ import typer
 from bome.cli.console import line, note, stage_bar, table, told_how_to_continue
 from bome.cli.options import Docs, Json, Out, Quiet
 from bome.errors import ProblemError
+from bome.runs.pool import default_workers
+from bome.storage import jsonfile
+from bome.storage.command import command_line
+from bome.storage.folder import Folder
 
 if TYPE_CHECKING:  # studies draw figures, and matplotlib takes a while to import
     from bome_studies.study import Findings, Study
+
+REPRODUCE = {
+    "toys": "bome_studies.toys.study:TOYS",
+    "theory": "bome_studies.theory.study:THEORY",
+    "hyperclean": "bome_studies.learning.hyperclean:HYPERCLEAN",
+    "regularization": "bome_studies.learning.newsgroups:REGULARIZATION",
+    "continual": "bome_studies.continual.study:CONTINUAL",
+}
+"""The paper's experiments, and where each is found."""
+
+BENCH = {
+    "clean": "bome_studies.cleaning.study:CLEANING",
+    "mix": "bome_studies.mixing.study:MIXING",
+    "scale": "bome_studies.scale.study:SCALE",
+    "matrix": "bome_studies.matrix.study:MATRIX",
+}
+"""Comparisons with other software, and measurements of this one."""
 
 ALL = "all"
 
@@ -37,14 +57,13 @@ class Order:
     """What was asked for on the command line.
 
     Attributes:
-        verb: "reproduce" or "bench".
+        verb: "reproduce" or "bench"; folders are of this kind.
         subject: the name of a study, or of all.
         preset: how much of it is run.
-        workers: processes.
+        workers: processes; None leaves it to the machine.
         out: where to write.
         docs: where to write documentation too.
         record: of finished runs.
-        given: what else must be typed to ask for the same again.
         quiet: whether nothing is printed but errors and warnings.
         as_json: whether the outcome is printed as JSON.
     """
@@ -52,21 +71,25 @@ class Order:
     verb: str
     subject: str
     preset: PresetChoice
-    workers: int
+    workers: int | None
     out: Path | None
     docs: Path | None
     record: Path | None = None
-    given: tuple[str, ...] = field(default=())
     quiet: bool = False
     as_json: bool = False
 
     @property
     def command(self) -> str:
         """What to type to ask for the same again."""
-        words = ["bome", self.verb, self.subject, "--preset", self.preset.value, *self.given]
-        for option, path in (("--out", self.out), ("--docs", self.docs), ("--record", self.record)):
-            words += [] if path is None else [option, str(path)]
-        return shlex.join(words)
+        return command_line(
+            self.verb,
+            self.subject,
+            preset=self.preset.value,
+            workers=self.workers,
+            out=self.out,
+            docs=self.docs,
+            record=self.record,
+        )
 
 
 def reproduce(
@@ -89,14 +112,11 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Repeat an experiment of the paper: figures, and each claim beside what is found. Goes on where it was stopped."""
-    from bome_studies.catalogue import REPRODUCE
-
     if study not in (*REPRODUCE, ALL):
         raise ProblemError(f"unknown study {study!r}; known: {', '.join((*REPRODUCE, ALL))}")
     if record is not None and study != RECORDED:
         raise ProblemError(f"--record is for {RECORDED} only, whose runs take hours")
-    workers = 1 if preset == PresetChoice.smoke else default_workers()
-    order = Order("reproduce", study, preset, workers, out, docs, record, quiet=quiet, as_json=as_json)
+    order = Order("reproduce", study, preset, None, out, docs, record, quiet=quiet, as_json=as_json)
     if study != ALL:
         folder = out if out is not None else Path("runs") / f"reproduce-{study}-{preset.value}"
         outcome = _fulfil(order, REPRODUCE[study], folder)
@@ -133,12 +153,9 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Compare with other software: figures, and each aim beside what is found. Goes on where it was stopped."""
-    from bome_studies.catalogue import BENCH
-
     if study not in BENCH:
         raise ProblemError(f"unknown study {study!r}; known: {', '.join(BENCH)}")
-    given = ("--workers", str(workers)) if workers > 1 else ()
-    order = Order("bench", study, preset, workers, out, docs, given=given, quiet=quiet, as_json=as_json)
+    order = Order("bench", study, preset, workers, out, docs, quiet=quiet, as_json=as_json)
     folder = out if out is not None else Path("runs") / f"bench-{study}-{preset.value}"
     _print_json(order, _fulfil(order, BENCH[study], folder))
 
@@ -149,12 +166,14 @@ def make_page(folder: Path, docs: Path | None = None) -> Path:
     Of a study that takes hours also before all of its parts have ended. Nothing is run.
     """
     from bome_studies import page
-    from bome_studies.catalogue import study_of
+    from bome_studies.parts import PARTS
     from bome_studies.study import LongStudy
 
-    name, preset = page.read_experiment(folder)
-    study = study_of(name)
-    if isinstance(study, LongStudy) and (folder / "parts").is_dir():
+    name, preset = page.identity(folder)
+    places = BENCH if name.startswith(page.BENCH) else REPRODUCE
+    short = name.removeprefix(page.BENCH)
+    study = load(places[short]) if short in places else None
+    if isinstance(study, LongStudy) and (folder / PARTS).is_dir():
         path = page.write(folder, study.so_far(preset, folder))
     else:
         path = page.write_page(folder)
@@ -163,18 +182,20 @@ def make_page(folder: Path, docs: Path | None = None) -> Path:
     return path
 
 
-def default_workers() -> int:
-    """Processes for the parts of a study: what the machine has, but not more than two."""
-    return min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+def load(place: str) -> "Study":
+    """The study at a place of the catalogue; only that one is imported."""
+    study: Study = resolve_name(place)
+    return study
 
 
 def _fulfil(order: Order, place: str, folder: Path) -> dict[str, Any]:
     """Run one study into its folder, write its page, print what is found; the outcome for JSON."""
     from bome_studies import page
-    from bome_studies.catalogue import load
 
     study = load(place)
-    page.prepare(folder, study.name, order.preset.value)
+    short = study.name.removeprefix(page.BENCH)
+    alone = replace(order, subject=short, out=folder)  # in case all of them were asked for
+    Folder(folder).claim(order.verb, {"study": short, "preset": order.preset.value}, alone.command)
     with told_how_to_continue(order.command):
         findings = _run(order, study, folder)
     path = page.write(folder, findings)
@@ -197,20 +218,23 @@ def _run(order: Order, study: "Study", folder: Path) -> "Findings":
                 others += f"; {taken.barred} left alone where {folder} holds another run" if taken.barred else ""
                 note(f"{order.record}: {taken.ended} finished runs taken over{others}")
         report = stack.enter_context(stage_bar(study.name, quiet=order.quiet or order.as_json))
-        return study.carry_out(order.preset.value, folder, report, order.workers)
+        return study.run(order.preset.value, folder, report, _workers(order))
+
+
+def _workers(order: Order) -> int:
+    if order.workers is not None:
+        return order.workers
+    return 1 if order.preset == PresetChoice.smoke else default_workers()
 
 
 def summary(findings: "Findings") -> dict[str, Any]:
     """Claims and rows, for JSON."""
-    from bome_studies.page import finite
-
-    claims, rows = [asdict(claim) for claim in findings.claims], [row.to_dict() for row in findings.rows]
-    return {"claims": finite(claims), "rows": finite(rows)}
+    return {"claims": [asdict(claim) for claim in findings.claims], "rows": [asdict(row) for row in findings.rows]}
 
 
 def _print_json(order: Order, outcome: Any) -> None:
     if order.as_json:
-        line(json.dumps(outcome, ensure_ascii=False))
+        line(json.dumps(jsonfile.plain(outcome), ensure_ascii=False))
 
 
 def _show(findings: "Findings", path: Path) -> None:

@@ -1,16 +1,15 @@
-"""What an experiment leaves in its folder, and the page made of it.
+"""What a study leaves in its folder, and the pages made of it.
 
-experiment.json  which experiment, with which preset; written first
-results.json     the rows of numbers
-findings.json    claims, texts and the names of the figures
-figures/         the figures
-report.html      everything on one page, made from these files alone
+config.json    which study, with which preset; written first
+results.json   the rows of numbers
+findings.json  claims, texts and the names of the figures
+figures/       the figures
+report.html    everything on one page, made from these files alone
+summary.json   how many claims hold; written last
 """
 
-import json
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -23,78 +22,61 @@ from bome.reports.figures import Drawing
 from bome.reports.html import environment, figure
 from bome.reports.tables import number
 from bome.runs.directory import FIGURES, REPORT
+from bome.storage import jsonfile
 from bome.storage.atomic import write_atomic
-from bome.storage.jsonfile import plain
+from bome.storage.command import command_line
+from bome.storage.folder import CONFIG, Folder
 from bome_studies.study import Claim, Findings, Preset, Row, Section, Table
 
 BENCH = "bench-"
-EXPERIMENT, RESULTS, FINDINGS = "experiment.json", "results.json", "findings.json"
+RESULTS, FINDINGS = "results.json", "findings.json"
 INDEX = "index.html"
 """The page over several studies."""
 
-WORDS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("cannot be said", "open")}
+WORDS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("open", "open")}
 """What is said of a claim, and its colour on the page."""
 
 COLUMNS = ("task", "method", "variant", "metric", "mean", "se", "seeds")
 
 
 def command(name: str, preset: str, **options: Path | None) -> str:
-    """The command that repeats an experiment, or a benchmark, whose name begins with `BENCH`; with given options."""
-    verb = f"bench {name.removeprefix(BENCH)}" if name.startswith(BENCH) else f"reproduce {name}"
-    given = [f"--{option} {shlex.quote(str(path))}" for option, path in options.items() if path is not None]
-    return " ".join([f"bome {verb} --preset {preset}", *given])
+    """The command that repeats a study; the name of a benchmark begins with `BENCH`."""
+    bench = name.startswith(BENCH)
+    return command_line("bench" if bench else "reproduce", name.removeprefix(BENCH), preset=preset, **options)
 
 
 def heading(name: str) -> str:
-    """The title of the claims of an experiment."""
+    """The title of the claims of a study."""
     return "Aims" if name.startswith(BENCH) else "Claims of the paper and further aims"
 
 
-def prepare(folder: Path, name: str, preset: Preset) -> None:
-    """Make the folder of an experiment; finished parts of the same one stay.
-
-    Raises:
-        ProblemError: the folder holds something else.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise ProblemError(f"{folder} is a file: choose another --out")
-    if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / EXPERIMENT).exists():
-            raise ProblemError(f"{folder} is not empty and holds no experiment: choose another --out")
-        if read_experiment(folder) != (name, preset):
-            raise ProblemError(f"{folder} holds another experiment or preset: choose another --out")
-    write_atomic(folder / EXPERIMENT, _dump({"experiment": name, "preset": preset}))
-
-
-def read_experiment(folder: Path) -> tuple[str, Preset]:
-    """Which experiment a folder holds, and its preset."""
-    found = _load(folder / EXPERIMENT)
-    if not isinstance(found, dict) or found.get("preset") not in get_args(Preset):
-        raise StorageError(f"{folder / EXPERIMENT} is damaged: it does not name an experiment")
-    return str(found.get("experiment")), found["preset"]
-
-
-def is_experiment(folder: Path) -> bool:
-    """Whether a page can be made from this folder."""
-    return (folder / EXPERIMENT).exists()
+def identity(folder: Path) -> tuple[str, Preset]:
+    """The name of the study that a folder holds, and its preset."""
+    config = Folder(folder).config()
+    name, preset = config.spec.get("study"), config.spec.get("preset")
+    if config.kind not in ("reproduce", "bench") or preset is None or preset not in get_args(Preset):
+        raise StorageError(f"{folder / CONFIG} is damaged: it does not name a study")
+    return f"{BENCH if config.kind == 'bench' else ''}{name}", preset
 
 
 def write(folder: Path, findings: Findings) -> Path:
-    """Write the outcome of an experiment, and its page."""
-    write_atomic(folder / RESULTS, _dump([row.to_dict() for row in findings.rows]))
+    """Write the outcome of a study, and its page."""
+    jsonfile.write(folder / RESULTS, [asdict(row) for row in findings.rows])
     for section in findings.sections:
         for drawing in section.figures:
             write_atomic(folder / FIGURES / f"{drawing.name}.svg", drawing.svg)
-    write_atomic(folder / FINDINGS, _dump(_plain_findings(findings)))
-    return write_page(folder)
+    jsonfile.write(folder / FINDINGS, _plain_findings(findings))
+    path = write_page(folder)
+    Folder(folder).finish({"claims": _counted(findings.claims)})
+    return path
 
 
 def read(folder: Path) -> Findings:
-    """The outcome of an experiment as its files tell it."""
+    """The outcome of a study as its files tell it."""
     if not (folder / FINDINGS).exists():
-        name, preset = read_experiment(folder)
-        raise ProblemError(f"{folder} holds an unfinished experiment: go on with '{command(name, preset, out=folder)}'")
-    found, rows = _load(folder / FINDINGS), _load(folder / RESULTS)
+        name, preset = identity(folder)
+        raise ProblemError(f"{folder} holds an unfinished study: go on with '{command(name, preset, out=folder)}'")
+    found, rows = jsonfile.read(folder / FINDINGS), jsonfile.read(folder / RESULTS)
     try:
         return Findings(
             title=str(found["title"]),
@@ -117,9 +99,9 @@ def read(folder: Path) -> Findings:
 
 
 def write_page(folder: Path) -> Path:
-    """Make the page of an experiment from its files; computes nothing."""
-    findings, (name, preset) = read(folder), read_experiment(folder)
-    page = environment().get_template("experiment.html").render(
+    """Make the page of a study from its files; computes nothing."""
+    findings, (name, preset) = read(folder), identity(folder)
+    page = environment(Path(__file__).parent).get_template("study.html").render(
         title=findings.title,
         about=findings.about,
         command=command(name, preset),
@@ -146,8 +128,8 @@ def write_page(folder: Path) -> Path:
 
 def write_docs(folder: Path, docs: Path) -> Path:
     """Write the outcome into the documentation: NAME.json, the figures in NAME/, and NAME.md."""
-    findings, (name, preset) = read(folder), read_experiment(folder)
-    write_atomic(docs / f"{name}.json", _dump([row.to_dict() for row in findings.rows]))
+    findings, (name, preset) = read(folder), identity(folder)
+    jsonfile.write(docs / f"{name}.json", [asdict(row) for row in findings.rows])
     if (docs / name).is_dir():
         shutil.rmtree(docs / name)
     for section in findings.sections:
@@ -158,16 +140,16 @@ def write_docs(folder: Path, docs: Path) -> Path:
 
 
 def write_overview(path: Path, folders: list[Path]) -> Path:
-    """Write the page over the experiments in these folders, made from their files alone.
+    """Write the page over the studies in these folders, made from their files alone.
 
     Args:
         path: the page.
-        folders: of experiments that have ended.
+        folders: of studies that have ended.
     """
-    experiments = []
+    studies = []
     for folder in folders:
-        findings, (name, preset) = read(folder), read_experiment(folder)
-        experiments.append(
+        findings, (name, preset) = read(folder), identity(folder)
+        studies.append(
             {
                 "name": name,
                 "title": findings.title,
@@ -178,16 +160,20 @@ def write_overview(path: Path, folders: list[Path]) -> Path:
                 "missing": [claim.text + ": " + claim.found for claim in findings.claims if claim.holds is False],
             }
         )
-    page = environment().get_template("overview.html").render(experiments=experiments, version=__version__)
+    page = environment(Path(__file__).parent).get_template("overview.html").render(studies=studies, version=__version__)
     write_atomic(path, page)
     return path
 
 
 def counts(claims: Sequence[Claim]) -> list[tuple[str, str]]:
     """How many claims hold, and how many do not."""
-    kinds = (True, "hold"), (False, "do not hold"), (None, "cannot be said")
-    numbers = [(sum(claim.holds is kind for claim in claims), word, WORDS[kind][1]) for kind, word in kinds]
-    return [(f"{n} {word}", colour) for n, word, colour in numbers if n]
+    colours = {"hold": "yes", "do not hold": "no", "open": "open"}
+    return [(f"{n} {word}", colours[word]) for word, n in _counted(claims).items() if n]
+
+
+def _counted(claims: Sequence[Claim]) -> dict[str, int]:
+    kinds = {"hold": True, "do not hold": False, "open": None}
+    return {word: sum(claim.holds is kind for claim in claims) for word, kind in kinds.items()}
 
 
 def _markdown(name: str, made_by: str, findings: Findings) -> str:
@@ -274,23 +260,3 @@ def _is_wide(drawing: Drawing) -> bool:
         return False
     width, height = float(found[1]), float(found[2])
     return width > 1.6 * height or width > 600
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def finite(value: Any) -> Any:
-    """The value with null in place of NaN and infinity, which JSON does not have; lists included."""
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return {key: finite(item) for key, item in value.items()} if isinstance(value, dict) else plain(value)
-
-
-def _load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError):
-        raise StorageError(f"{path} is damaged: it is not JSON") from None

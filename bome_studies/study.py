@@ -1,17 +1,17 @@
-"""What every experiment of the paper gives: figures, claims with what was found, and rows of numbers."""
+"""What every study gives: figures, claims with what was found, and rows of numbers."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from bome._typing import Report
 from bome.reports.figures import Drawing
 
 Preset = Literal["smoke", "quick", "paper"]
-"""How much of an experiment is run: seconds for a test, minutes on two cores, or the paper's full protocol."""
+"""How much of a study is run: seconds for a test, minutes on two cores, or the paper's full protocol."""
 
-Report = Callable[[str, int, int], None]
-"""Called with (what is being done, parts done, parts in all) as an experiment goes on."""
+SMOKE_NOTE = "Preset smoke takes a few steps only: it shows that everything runs, and decides no claim."
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Claim:
         place: where the paper makes it.
         variant: the variant of the task or method it was tested in.
         found: what was measured, in one line.
-        holds: whether the claim holds here; None if it cannot be said.
+        holds: whether the claim holds here; None if these runs leave it open.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Row:
-    """One number, as `docs/results/<experiment>.json` lists them."""
+    """One number, as `docs/results/<study>.json` lists them."""
 
     task: str
     method: str
@@ -46,10 +46,6 @@ class Row:
     seeds: int
     preset: Preset
     command: str
-
-    def to_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Findings:
-    """The outcome of an experiment."""
+    """The outcome of a study."""
 
     title: str
     about: str
@@ -94,7 +90,7 @@ class Study(Protocol):
     def name(self) -> str:
         """As on the command line."""
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
+    def run(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it with so many processes; parts that are finished in `folder` are read, not run again."""
 
 
@@ -104,3 +100,8 @@ class LongStudy(Study, Protocol):
 
     def so_far(self, preset: Preset, folder: Path) -> Findings:
         """What the finished parts in `folder` tell; nothing is run."""
+
+
+def decided(claims: Iterable[Claim], preset: Preset) -> tuple[Claim, ...]:
+    """The claims; all of them are open after the few steps of preset smoke."""
+    return tuple(replace(claim, holds=None) if preset == "smoke" else claim for claim in claims)

@@ -175,7 +175,6 @@ def _on_a_circle(arrows: dict[str, set[str]]) -> set[str]:
         left = rest
 
 
-@pytest.mark.xfail(strict=True, reason="to be undone")
 def test_no_study_imports_another() -> None:
     """What studies share lies at the root of their package."""
     rooms = {path.name for path in (ROOT / STUDIES).iterdir() if path.is_dir()}

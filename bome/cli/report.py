@@ -39,8 +39,6 @@ def make_page(folder: Path, docs: Path | None = None) -> Path:
 
 def _kind(folder: Path) -> str:
     """What a folder holds; without config.json it may hold several runs."""
-    if (folder / "experiment.json").exists():
-        return "reproduce"
     if not (folder / CONFIG).exists():
         return "run"
     return str(jsonfile.read_object(folder / CONFIG).get("kind", "run"))

@@ -1,4 +1,4 @@
-"""The data sets of the experiments: looked up, downloaded, verified, parsed once and kept.
+"""The data sets of the studies: looked up, downloaded, verified, parsed once and kept.
 
 Files are looked for in `BOME_DATA` (read only), then in the cache (`BOME_CACHE`), and otherwise downloaded; see
 `bome.data.files`. What is parsed of them is kept in the cache; see `bome.data.parsed`.

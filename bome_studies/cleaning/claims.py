@@ -1,4 +1,4 @@
-"""What the cleaning benchmark says of `HyperCleaner`: the claims, and the rows of numbers."""
+"""What the cleaning study says of `HyperCleaner`: the claims, and the rows of numbers."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def behind(results: Results) -> list[Cell]:
 
 
 def to_best(results: Results, cell: Cell) -> tuple[float, float | None]:
-    """Test accuracy less that of the best baseline of the cell, in points, with its standard error.
+    """Test accuracy minus that of the best baseline of the cell, in points, with its standard error.
 
     Minus infinity if the method failed and a baseline did not, NaN if no baseline ended.
     """
@@ -126,7 +126,7 @@ def remarks(results: Results) -> Iterator[str]:
     """Every cell in which the best baseline is ahead, and every trial that failed."""
     for cell in behind(results):
         difference, error = to_best(results, cell)
-        told = "failed" if math.isinf(difference) else f"{difference:+.2f} ± {error or 0:.2f} points"
-        yield f"Behind the best baseline ({results.best_baseline(cell)}): {cell.data} {cell.title}, {told}."
+        words = "failed" if math.isinf(difference) else f"{difference:+.2f} ± {error or 0:.2f} points"
+        yield f"Behind the best baseline ({results.best_baseline(cell)}): {cell.data} {cell.title}, {words}."
     for trial, reason in results.failures():
         yield f"Failed: {trial.method} on {trial.cell.data} {trial.cell.title}, seed {trial.seed}: {reason[:200]}"

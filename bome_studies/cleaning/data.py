@@ -1,4 +1,4 @@
-"""The data of the cleaning benchmark: features, trusted rows, and labels made wrong in four ways.
+"""The data of the cleaning study: features, trusted rows, and labels made wrong in four ways.
 
 A share r of the doubtful labels is noisy:
 

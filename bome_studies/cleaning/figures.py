@@ -1,4 +1,4 @@
-"""The figures of the cleaning benchmark."""
+"""The figures of the cleaning study."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,16 +32,15 @@ def by_rate(results: Results, cells: Sequence[Cell], metric: str) -> Figure:
         metric: the quantity.
     """
     kinds = [kind for kind in KINDS if any(cell.kind == kind for cell in cells)]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.2 * max(len(kinds), 2) + 0.6, 4.6), layout="constrained")
-        panels = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
-        for axes, kind in zip(panels, kinds, strict=True):
-            own = sorted((cell for cell in cells if cell.kind == kind), key=lambda cell: cell.rate)
-            _curves(axes, results, own, metric, [100 * cell.rate for cell in own])
-            axes.set_title(f"{kind} noise", fontsize=11)
-            axes.set_xlabel("noisy labels, %")
-        panels[0].set_ylabel(LABELS[metric])
-        _legend(figure, panels[0])
+    figure = Figure(figsize=(3.2 * max(len(kinds), 2) + 0.6, 4.6), layout="constrained")
+    panels = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
+    for axes, kind in zip(panels, kinds, strict=True):
+        own = sorted((cell for cell in cells if cell.kind == kind), key=lambda cell: cell.rate)
+        _curves(axes, results, own, metric, [100 * cell.rate for cell in own])
+        axes.set_title(f"{kind} noise", fontsize=11)
+        axes.set_xlabel("noisy labels, %")
+    panels[0].set_ylabel(LABELS[metric])
+    _legend(figure, panels[0])
     return figure
 
 
@@ -53,24 +52,23 @@ def by_trusted(results: Results, cells: Sequence[Cell]) -> Figure:
         cells: of one data set and one kind of noise.
     """
     rates = sorted({cell.rate for cell in cells})
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.2 * max(len(rates), 2) + 0.6, 4.6), layout="constrained")
-        panels = figure.subplots(1, len(rates), squeeze=False, sharey=True)[0]
-        for axes, rate in zip(panels, rates, strict=True):
-            own = sorted((cell for cell in cells if cell.rate == rate), key=lambda cell: cell.trusted)
-            _curves(axes, results, own, ACCURACY, [float(cell.trusted) for cell in own])
-            axes.set_title(f"{100 * rate:.0f} % noise", fontsize=11)
-            axes.set_xlabel("trusted rows")
-            axes.set_xscale("log")
-            axes.set_xticks([cell.trusted for cell in own], [f"{cell.trusted:,}" for cell in own])
-            axes.minorticks_off()
-        panels[0].set_ylabel(LABELS[ACCURACY])
-        _legend(figure, panels[0])
+    figure = Figure(figsize=(3.2 * max(len(rates), 2) + 0.6, 4.6), layout="constrained")
+    panels = figure.subplots(1, len(rates), squeeze=False, sharey=True)[0]
+    for axes, rate in zip(panels, rates, strict=True):
+        own = sorted((cell for cell in cells if cell.rate == rate), key=lambda cell: cell.trusted)
+        _curves(axes, results, own, ACCURACY, [float(cell.trusted) for cell in own])
+        axes.set_title(f"{100 * rate:.0f} % noise", fontsize=11)
+        axes.set_xlabel("trusted rows")
+        axes.set_xscale("log")
+        axes.set_xticks([cell.trusted for cell in own], [f"{cell.trusted:,}" for cell in own])
+        axes.minorticks_off()
+    panels[0].set_ylabel(LABELS[ACCURACY])
+    _legend(figure, panels[0])
     return figure
 
 
 def to_best_map(results: Results) -> Figure:
-    """Test accuracy less that of the best baseline, a square for each cell."""
+    """Test accuracy minus that of the best baseline, a square for each cell."""
     lines = list(dict.fromkeys((cell.data, cell.kind, cell.trusted) for cell in results.cells))
     rates = sorted({cell.rate for cell in results.cells})
     values = np.full((len(lines), len(rates)), math.nan)
@@ -104,20 +102,19 @@ def to_best_map(results: Results) -> Figure:
 def times(results: Results) -> Figure:
     """The mean time of each method on each data set."""
     data = list(dict.fromkeys(cell.data for cell in results.cells))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-        axes = figure.subplots()
-        for i, name in enumerate(data):
-            means = [
-                _mean_of([results.mean(cell, method, SECONDS)[0] for cell in results.cells if cell.data == name])
-                for method in METHODS
-            ]
-            axes.plot(means, range(len(METHODS)), MARKS[i % len(MARKS)], color=COLOURS[i % len(COLOURS)], label=name)
-        axes.set_yticks(range(len(METHODS)), list(METHODS))
-        axes.invert_yaxis()
-        axes.set_xscale("log")
-        axes.set_xlabel(f"{LABELS[SECONDS]}, mean over cells and seeds")
-        figure.legend(loc="outside lower center", ncols=4, fontsize=9)
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for i, name in enumerate(data):
+        means = [
+            _mean_of([results.mean(cell, method, SECONDS)[0] for cell in results.cells if cell.data == name])
+            for method in METHODS
+        ]
+        axes.plot(means, range(len(METHODS)), MARKS[i % len(MARKS)], color=COLOURS[i % len(COLOURS)], label=name)
+    axes.set_yticks(range(len(METHODS)), list(METHODS))
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel(f"{LABELS[SECONDS]}, mean over cells and seeds")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""The methods of the cleaning benchmark: `HyperCleaner`, cleanlab, and simple baselines of the literature.
+"""The methods of the cleaning study: `HyperCleaner`, cleanlab, and simple baselines of the literature.
 
 All fit the same linear model, softmax regression with a ridge penalty, to the same features. The ridge of each
 baseline is the one with the highest accuracy on trusted rows held out in turn. No method sees a test label or a true

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE, heat_maps
 from bome_studies.continual.claims import PAPER
 from bome_studies.continual.results import NEARER, SEEN, Entry, Results, Runs, in_words
-from bome_studies.learning.figures import drawing
+from bome_studies.figures import draw
 from bome_studies.study import Section, Table
 
 SHOWN = ("ctn+bome", "ctn+itd", "er")
@@ -31,36 +31,41 @@ def sections(results: Results) -> Iterator[Section]:
     shown = {entry.title: entry.runs.matrix() for entry in entries if entry.title in SHOWN}
     curves = [entry for entry in entries if entry.variant not in (NEARER, SEEN) and results.is_of_paper(entry)]
     drawings = [
-        drawing(
+        draw(
             f"{task}-table",
             f"Beside the paper on {task}",
             "Mean and standard error over seeds (circles); hollow diamonds are the numbers of the paper, where it has "
             "them. Higher is better for ACC and FT, lower for NBT and FM.",
-            beside_paper(results, entries),
+            beside_paper,
+            results,
+            entries,
         ),
         *(
             [
-                drawing(
+                draw(
                     f"{task}-matrix",
                     f"Accuracy on each task as learning goes on, {task}",
                     "Row: after which task; column: on which task. A column that fades downwards is forgetting.",
-                    heat_maps(shown),
+                    heat_maps,
+                    shown,
                 )
             ]
             if shown
             else []
         ),
-        drawing(
+        draw(
             f"{task}-accuracy",
             f"Accuracy on all tasks so far, {task}",
             "Mean over the tasks learned so far, and over seeds; usual settings, or tuned where there are none.",
-            over_tasks(curves),
+            over_tasks,
+            curves,
         ),
-        drawing(
+        draw(
             f"{task}-time",
             f"Time of learning a task, {task}",
             "Processor seconds with one thread, without judging. The memories grow with the number of tasks.",
-            times(curves),
+            times,
+            curves,
         ),
     ]
     about = "Mean ± standard error over the seeds; beside it the number of the paper, where it has one."
@@ -76,7 +81,7 @@ def sections(results: Results) -> Iterator[Section]:
             "small beside ‖∇q̂‖²: a thirtieth of it on the first task, a three hundredth on the sixth (seed 0, η = 2, "
             "T = 2, median over a task), since ‖∇q̂‖² grows with every task. So λ, about 2 with the other barrier, is "
             "0.06 on average and then 0.01, and θ follows ∇f nearly alone: it learns the few semantic samples.",
-            (drawing(f"{task}-ablation", f"Other η, φ and T, {task}", ABLATION, ablation(results)),),
+            (draw(f"{task}-ablation", f"Other η, φ and T, {task}", ABLATION, ablation, results),),
             varied(results),
         )
 

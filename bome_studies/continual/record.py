@@ -17,7 +17,7 @@ from bome.storage import jsonfile
 from bome.storage.atomic import write_atomic
 from bome.storage.folder import CONFIG, SUMMARY, Config, Folder
 from bome_studies.continual.study import place
-from bome_studies.toys.trials import PARTS
+from bome_studies.parts import PARTS
 
 
 @dataclass(frozen=True)

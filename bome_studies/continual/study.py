@@ -15,17 +15,18 @@ from pathlib import Path
 
 import torch
 
+from bome._typing import Report
 from bome.continual.run import Spec, Summary, ended, learn
 from bome.errors import ProblemError
+from bome.runs.pool import each
 from bome.storage.atomic import write_atomic
 from bome_studies.continual.claims import NOTES, claims, notes, rows_of
 from bome_studies.continual.figures import sections
 from bome_studies.continual.protocol import PROTOCOLS, Candidate, Protocol, Values
 from bome_studies.continual.results import Entry, Missing, Results, Runs
-from bome_studies.learning.claims import decided
 from bome_studies.page import command
-from bome_studies.study import Findings, Preset, Report
-from bome_studies.toys.trials import PARTS, each
+from bome_studies.parts import PARTS
+from bome_studies.study import Findings, Preset, decided
 
 ABOUT = (
     "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
@@ -59,7 +60,7 @@ class Continual:
 
     name = "continual"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
+    def run(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; what is finished in `folder` is read, and what is under way there is continued."""
         return self._findings(preset, [carry_out(protocol, folder, report, workers) for protocol in PROTOCOLS[preset]])
 

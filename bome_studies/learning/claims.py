@@ -1,12 +1,13 @@
-"""What a comparison says: sections of the report, rows of `docs/results/<experiment>.json`, and claims."""
+"""What a comparison says: sections of the report, rows of `docs/results/<study>.json`, and claims."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from bome.runs.choice import mean_and_error
+from bome_studies.figures import draw
 from bome_studies.learning import figures as figures
 from bome_studies.learning.comparison import Comparison, Entry
+from bome_studies.numbers import digits, points
 from bome_studies.study import Claim, Preset, Row, Section, Table
 
 METRICS = ("test_accuracy", "test_loss", "val2_loss", "f1", "precision", "recall")
@@ -16,18 +17,6 @@ TITLES = {
     "f1": "F1, %",
 }
 """Of the metrics that tables show."""
-
-
-def accuracy(number: tuple[float, float | None]) -> str:
-    """Mean and standard error in words."""
-    mean, error = number
-    return f"{mean:.2f}" if error is None else f"{mean:.2f} ± {error:.2f}"
-
-
-def loss(number: tuple[float, float | None]) -> str:
-    """Mean and standard error of what has no natural size, in words."""
-    mean, error = number
-    return f"{mean:.4g}" if error is None else f"{mean:.4g} ± {error:.2g}"
 
 
 def rows_of(found: Comparison, preset: Preset, command: str, extra: Sequence[str]) -> Iterator[Row]:
@@ -59,9 +48,11 @@ def rows_of(found: Comparison, preset: Preset, command: str, extra: Sequence[str
             yield row(entry.method, variant, "seconds", (steps * entry.seconds, None), seeds_done)
 
 
-def decided(claims: Iterable[Claim], preset: Preset) -> tuple[Claim, ...]:
-    """The claims; of the few steps of preset smoke nothing can be said."""
-    return tuple(replace(claim, holds=None) if preset == "smoke" else claim for claim in claims)
+def common(found: Comparison) -> Iterator[Claim]:
+    """Whether BOME is first, as selected and as tuned, and whether one inner step is enough."""
+    yield first_or_level(found, found.entry("bome"), "selected")
+    yield first_or_level(found, found.extra[0], "tuned")
+    yield one_inner_step(found)
 
 
 def first_or_level(found: Comparison, bome: Entry, variant: str) -> Claim:
@@ -83,8 +74,8 @@ def first_or_level(found: Comparison, bome: Entry, variant: str) -> Claim:
         "BOME is first, or within one standard error of the first, at equal gradient-equivalents",
         found.task,
         variant,
-        f"bome {accuracy(bome.last('test_accuracy'))}, best other: {best.method} "
-        f"{accuracy(best.last('test_accuracy'))}, difference {accuracy((difference, error))} on {len(bome.outcomes)} "
+        f"bome {points(bome.last('test_accuracy'))}, best other: {best.method} "
+        f"{points(best.last('test_accuracy'))}, difference {points((difference, error))} on {len(bome.outcomes)} "
         "common seeds",
         difference >= -(error or 0.0),
     )
@@ -92,12 +83,12 @@ def first_or_level(found: Comparison, bome: Entry, variant: str) -> Claim:
 
 def at_least(text: str, task: str, variant: str, number: tuple[float, float | None], aim: float) -> Claim:
     """A number against an aim of this project."""
-    return Claim(text, task, variant, f"{accuracy(number)} (aim {aim:g})", number[0] >= aim)
+    return Claim(text, task, variant, f"{points(number)} (aim {aim:g})", number[0] >= aim)
 
 
 def near(text: str, task: str, number: tuple[float, float | None], told: float, within: float) -> Claim:
     """A number against that of the authors."""
-    found = f"{accuracy(number)} (released {told:g}; may differ by {within:g})"
+    found = f"{points(number)} (released {told:g}; may differ by {within:g})"
     return Claim(text, task, "references", found, abs(number[0] - told) <= within)
 
 
@@ -109,9 +100,17 @@ def one_inner_step(found: Comparison) -> Claim:
         "T = 1 is nearly as good as the largest T at equal outer steps (within 0.3 points)",
         found.task,
         "ablation",
-        f"{accuracy(one)} and {accuracy(most)}",
+        f"{points(one)} and {points(most)}",
         one[0] >= most[0] - 0.3,
     )
+
+
+def outer_variable_alone(text: str, found: Comparison, reference: str) -> Claim:
+    """Whether θ solved afresh for the v of BOME beats a reference model."""
+    afresh = found.entry("bome").last("test_accuracy", resolved=True)
+    plain = found.reference(reference, "test_accuracy")
+    numbers = f"{points(afresh)} against {points(plain)}"
+    return Claim(text, "not in the paper", "selected", numbers, afresh[0] > plain[0])
 
 
 def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], *, cleaning: bool) -> Iterator[Section]:
@@ -119,31 +118,38 @@ def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], 
     alike = found.alike
     seeds = len(alike.entries[0].outcomes)
     drawings = [
-        figures.drawing(
+        draw(
             f"{found.task}-{quantity}",
             f"{figures.QUANTITIES[quantity].split(',')[0].capitalize()} on {found.task}",
             f"Mean over seeds 0 to {seeds - 1}; the band around BOME is its standard error. Left: equal numbers of "
             "gradients; right: the time these steps take, measured apart with one thread.",
-            figures.curves(alike, quantity, ("units", "seconds"), lines),
+            figures.curves,
+            alike,
+            quantity,
+            ("units", "seconds"),
+            lines,
         )
         for quantity in ("test_accuracy", "test_loss", *(("f1",) if cleaning else ()))
     ]
     drawings.append(
-        figures.drawing(
+        draw(
             f"{found.task}-resolved",
             f"What the outer variable is worth on {found.task}",
             "Methods that move θ along ∇f have trained on the validation set. Solving the inner problem afresh shows "
             "what v alone brings. Best first, by the loss on validation set 2.",
-            figures.joint_and_resolved(alike, lines),
+            figures.joint_and_resolved,
+            alike,
+            lines,
         )
     )
     drawings.append(
-        figures.drawing(
+        draw(
             f"{found.task}-search",
             f"The choice of T and the step size of v on {found.task}",
             "Seed 0, a short run for each configuration; runs that diverged are left out. The best step size of each T "
             "then ran for the full budget, and the lowest loss there won.",
-            figures.search(found),
+            figures.search,
+            found,
         )
     )
     yield Section(found.task, _about(found), tuple(drawings), results(found, extra, cleaning=cleaning))
@@ -152,13 +158,14 @@ def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], 
             f"{found.task}: {name}",
             _shared(each),
             (
-                figures.drawing(
+                draw(
                     f"{found.task}-ablation-{i}",
                     f"{name} on {found.task}",
                     "Along the runs.",
-                    figures.ablation(
-                        each, ("test_accuracy", "f1") if cleaning else ("test_accuracy", "test_loss"), "step"
-                    ),
+                    figures.ablation,
+                    each,
+                    ("test_accuracy", "f1" if cleaning else "test_loss"),
+                    "step",
                 ),
             ),
             _varied(name, each, cleaning=cleaning),
@@ -205,7 +212,7 @@ def _told(entry: Entry, metric: str, *, resolved: bool = False) -> str:
 def _cell(metric: str, number: tuple[float, float | None]) -> str:
     if math.isnan(number[0]):
         return ""
-    return loss(number) if metric.endswith("loss") else accuracy(number)
+    return digits(number) if metric.endswith("loss") else points(number)
 
 
 def _about(found: Comparison) -> str:

@@ -14,18 +14,17 @@ A budget is in gradient-equivalents: an evaluation of f or g counts 1, a second-
 the samples that part of it.
 """
 
-import json
 import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from torch.optim import SGD
-
+from bome._typing import Report
+from bome.core.threads import one_thread
 from bome.runs.choice import Choice, mean_and_error, ranked
 from bome.runs.jobs import Job, Outcome
 from bome.runs.names import METHODS
@@ -33,73 +32,15 @@ from bome.runs.perform import perform
 from bome.runs.plan import plan
 from bome.runs.schedule import run_jobs
 from bome.stepper import Stepper
-from bome.storage.atomic import write_atomic
-from bome_studies.study import Report
+from bome.storage.memo import Memo
+from bome_studies.learning.protocol import Ablation, LearningProtocol
+from bome_studies.parts import PARTS
+from bome_studies.study import Preset
 
 Numbers = dict[str, float]
 """Quantities by name."""
 
 Axis = Literal["units", "seconds", "step"]
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """BOME, or another method, with one setting varied.
-
-    Attributes:
-        name: what is varied, for people.
-        method: which method.
-        fixed: settings of all its runs.
-        varied: the label and the settings of each run.
-        steps: outer steps.
-        seeds: how many.
-    """
-
-    name: str
-    method: str
-    fixed: Mapping[str, Any]
-    varied: Mapping[str, Mapping[str, Any]]
-    steps: int
-    seeds: int
-
-    def first(self, count: int) -> "Ablation":
-        """Only some of the runs."""
-        return replace(self, varied=dict(list(self.varied.items())[:count]))
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How much is run.
-
-    Attributes:
-        tasks: on which tasks.
-        twin: a small task on which the cost of a step is counted.
-        methods: which methods.
-        inner_steps: the values of T.
-        outer_lrs: the step sizes of v.
-        search: the budget of the search on seed 0, in gradient-equivalents.
-        budget: the budget of a run.
-        most_steps: the most outer steps of a run.
-        seeds: seeds of every method, and of BOME.
-        samples: training and validation samples, to weigh minibatches.
-        ablations: for each task.
-        extra: further configurations of BOME by name, run on all its seeds.
-        workers: processes for runs that do not go as a batch.
-    """
-
-    tasks: tuple[str, ...]
-    twin: str
-    methods: tuple[str, ...]
-    inner_steps: tuple[int, ...]
-    outer_lrs: tuple[float, ...]
-    search: float
-    budget: float
-    most_steps: int
-    seeds: tuple[int, int]
-    samples: tuple[int, int]
-    ablations: tuple[Ablation, ...] = ()
-    extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -186,21 +127,21 @@ class Comparison:
         return mean_and_error([numbers[quantity] for numbers in self.references[name]])
 
 
+References = Callable[[str, int, Preset], dict[str, Numbers]]
+"""Called with (task, seed, preset): models without an outer problem, and what they reach."""
+
+
 def compare(
-    protocol: Protocol, references: Callable[[str, int], Mapping[str, Numbers]], folder: Path, report: Report
+    protocol: LearningProtocol, references: References, preset: Preset, folder: Path, report: Report
 ) -> list[Comparison]:
-    """Carry out all stages for all tasks; what is finished in the folder is read."""
-    return [_one_task(task, protocol, references, folder, report) for task in protocol.tasks]
+    """All stages for all tasks; what is finished in the folder is read."""
+    return [_one_task(task, protocol, references, preset, folder, report) for task in protocol.tasks]
 
 
 def _one_task(
-    task: str,
-    protocol: Protocol,
-    references: Callable[[str, int], Mapping[str, Numbers]],
-    folder: Path,
-    report: Report,
+    task: str, protocol: LearningProtocol, references: References, preset: Preset, folder: Path, report: Report
 ) -> Comparison:
-    parts = folder / "parts" / task
+    parts = folder / PARTS / task
     seeds = max(protocol.seeds)
 
     def told(stage: str) -> Report:
@@ -208,9 +149,10 @@ def _one_task(
 
     lines: dict[str, list[Numbers]] = {}
     for seed in range(seeds):
-        found = _stored(parts / f"references-{seed}.json", lambda seed=seed: references(task, seed))  # type: ignore[misc]
+        spec = {"task": task, "seed": seed, "preset": preset}
+        models = Memo(parts).keep(f"references-{seed}", spec, partial(references, task, seed, preset))
         told("references")("", seed + 1, seeds)
-        for name, numbers in found.items():
+        for name, numbers in models.items():
             lines.setdefault(name, []).append(numbers)
 
     searched = run_jobs(_search(task, protocol), parts, told("search"), protocol.workers)
@@ -248,7 +190,9 @@ def _one_task(
     )
 
 
-def _winner(task: str, method: str, choices: Sequence[Choice], protocol: Protocol, parts: Path) -> dict[str, Any]:
+def _winner(
+    task: str, method: str, choices: Sequence[Choice], protocol: LearningProtocol, parts: Path
+) -> dict[str, Any]:
     """The settings of a method: those of the best finalist on seed 0 that holds up for the full budget."""
     best_of_t = {dict(choice.values)["inner_steps"]: choice for choice in reversed(choices)}
     finalists = [choice for choice in choices if choice in best_of_t.values()]
@@ -263,7 +207,7 @@ def _winner(task: str, method: str, choices: Sequence[Choice], protocol: Protoco
     return dict(choices[0].values)
 
 
-def _further(task: str, values: Mapping[str, Any], protocol: Protocol, parts: Path, report: Report) -> Entry:
+def _further(task: str, values: Mapping[str, Any], protocol: LearningProtocol, parts: Path, report: Report) -> Entry:
     """BOME with given settings on all its seeds."""
     jobs = [_job(task, "bome", values, seed, True) for seed in range(protocol.seeds[1])]
     found = run_jobs(jobs, parts, report, protocol.workers)
@@ -271,7 +215,9 @@ def _further(task: str, values: Mapping[str, Any], protocol: Protocol, parts: Pa
     return Entry("bome", values, tuple(found[job] for job in jobs), step, _seconds(task, "bome", jobs[0], parts))
 
 
-def _ablated(task: str, ablation: Ablation, protocol: Protocol, parts: Path, report: Report) -> dict[str, Entry]:
+def _ablated(
+    task: str, ablation: Ablation, protocol: LearningProtocol, parts: Path, report: Report
+) -> dict[str, Entry]:
     jobs = {
         label: [
             _job(task, ablation.method, {**ablation.fixed, **varied, "steps": ablation.steps}, seed, False)
@@ -296,7 +242,7 @@ def _job(task: str, method: str, values: Mapping[str, Any], seed: int, resolve: 
     return Job(task, method, tuple(sorted(values.items())), seed, log_every=every, resolve=resolve)
 
 
-def _search(task: str, protocol: Protocol) -> list[Job]:
+def _search(task: str, protocol: LearningProtocol) -> list[Job]:
     jobs = []
     for method in protocol.methods:
         for inner_steps in protocol.inner_steps if uses_t(method) else protocol.inner_steps[:1]:
@@ -308,7 +254,7 @@ def _search(task: str, protocol: Protocol) -> list[Job]:
     return jobs
 
 
-def _final(task: str, method: str, values: Mapping[str, Any], protocol: Protocol) -> list[Job]:
+def _final(task: str, method: str, values: Mapping[str, Any], protocol: LearningProtocol) -> list[Job]:
     steps = steps_for(protocol, method, values["inner_steps"], protocol.budget)
     seeds = protocol.seeds[1] if method == "bome" else protocol.seeds[0]
     return [_job(task, method, {**values, "steps": steps}, seed, True) for seed in range(seeds)]
@@ -319,12 +265,12 @@ def uses_t(method: str) -> bool:
     return "inner" in METHODS[method].__dataclass_fields__  # type: ignore[attr-defined]
 
 
-def steps_for(protocol: Protocol, method: str, inner_steps: int, budget: float) -> int:
+def steps_for(protocol: LearningProtocol, method: str, inner_steps: int, budget: float) -> int:
     """Outer steps that a budget allows."""
     return max(1, min(protocol.most_steps, int(budget / units(protocol, method, inner_steps))))
 
 
-def units(protocol: Protocol, method: str, inner_steps: int) -> float:
+def units(protocol: LearningProtocol, method: str, inner_steps: int) -> float:
     """Gradient-equivalents of a step on the tasks of a protocol."""
     counts, batch, outer_batch = _counted(protocol.twin, method, inner_steps)
     train, validation = protocol.samples
@@ -346,40 +292,20 @@ def _counted(twin: str, method: str, inner_steps: int) -> tuple[dict[str, float]
 
 def _seconds(task: str, method: str, job: Job, parts: Path) -> float:
     """The time of a step: the median of a few, with one thread."""
-
-    def measure() -> Numbers:
-        import torch
-
-        made, threads = job.plan(), torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            problem, settings = made.task.problem, made.settings
-            stepper = Stepper(
-                problem,
-                made.method,
-                SGD(problem.v.leaves, settings.outer_lr, momentum=settings.momentum),
-                SGD(problem.theta.leaves, settings.theta_lr, momentum=settings.momentum),
-            )
-            data = made.task.streams(made.method, settings)  # type: ignore[misc]
-            times = []
-            for _ in range(4):
-                batches = data.draw(inner=made.method.inner_batches, outer=made.method.outer_batches)
-                start = time.process_time()
-                stepper.step_on(batches)
-                times.append(time.process_time() - start)
-        finally:
-            torch.set_num_threads(threads)
-        return {"seconds": statistics.median(times[1:])}
-
-    name = f"seconds-{method}-{dict(job.values)['inner_steps']}.json"
-    return float(_stored(parts / name, measure)["seconds"])
+    spec = {"task": task, "method": method, "values": dict(job.values)}
+    return float(Memo(parts).keep(f"seconds-{job.key}", spec, partial(_measured, job)))
 
 
-def _stored(path: Path, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What `make` gives, kept in a file."""
-    if path.exists():
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    made = make()
-    write_atomic(path, json.dumps(made) + "\n")
-    return made
+def _measured(job: Job) -> float:
+    made = job.plan()
+    opts = made.optimisers()
+    stepper = Stepper(made.task.problem, made.method, opts.outer_opt, opts.inner_opt)
+    data = made.task.streams(made.method, made.settings)  # type: ignore[misc]
+    times = []
+    with one_thread():
+        for _ in range(4):
+            batches = data.draw(inner=made.method.inner_batches, outer=made.method.outer_batches)
+            start = time.process_time()
+            stepper.step_on(batches)
+            times.append(time.process_time() - start)
+    return statistics.median(times[1:])

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE, Drawing, render
+from bome.reports.figures import BLUE, COLOURS, DASHES, GREY
 from bome_studies.learning.comparison import Axis, Comparison, Entry
 
 BOME_COLOUR = BLUE
@@ -24,80 +23,71 @@ QUANTITIES = {
 MARKS = ("o", "s", "^", "v", "D", "P", "X", "*")
 
 
-def drawing(name: str, title: str, caption: str, figure: Figure) -> Drawing:
-    """A figure ready for the page."""
-    with mpl.rc_context(STYLE):
-        return Drawing(name, title, caption, render(figure))
-
-
 def curves(found: Comparison, quantity: str, axes_of: Sequence[Axis], lines: Mapping[str, str]) -> Figure:
     """A quantity along the runs of all methods, with reference lines."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.6 * len(axes_of), 5.6), layout="constrained")
-        panels = figure.subplots(1, len(axes_of), squeeze=False)[0]
-        for axes, axis in zip(panels, axes_of, strict=True):
-            for i, entry in enumerate(_by_name(found.entries)):
-                x, y, error = entry.curve(quantity, axis)
-                style = _style(entry.method, i)
-                axes.plot(x, y, label=entry.method, **style)
-                if entry.method == "bome":
-                    low, high = ([m + sign * e for m, e in zip(y, error, strict=True)] for sign in (-1, 1))
-                    axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
-            _reference_lines(axes, found, quantity, lines)
-            axes.set_xlabel(LABELS[axis])
-            axes.set_ylabel(QUANTITIES[quantity])
-            _sensible_range(axes, found, quantity, lines)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=9)
+    figure = Figure(figsize=(5.6 * len(axes_of), 5.6), layout="constrained")
+    panels = figure.subplots(1, len(axes_of), squeeze=False)[0]
+    for axes, axis in zip(panels, axes_of, strict=True):
+        for i, entry in enumerate(_by_name(found.entries)):
+            x, y, error = entry.curve(quantity, axis)
+            style = _style(entry.method, i)
+            axes.plot(x, y, label=entry.method, **style)
+            if entry.method == "bome":
+                low, high = ([m + sign * e for m, e in zip(y, error, strict=True)] for sign in (-1, 1))
+                axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
+        _reference_lines(axes, found, quantity, lines)
+        axes.set_xlabel(LABELS[axis])
+        axes.set_ylabel(QUANTITIES[quantity])
+        _sensible_range(axes, found, quantity, lines)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=9)
     return figure
 
 
 def joint_and_resolved(found: Comparison, lines: Mapping[str, str]) -> Figure:
     """Test accuracy of the joint iterate and of the inner problem solved afresh, by method."""
     entries = [entry for entry in found.entries if entry.finished]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11.2, 0.32 * len(entries) + 1.8), layout="constrained")
-        axes = figure.subplots()
-        for resolved, mark, colour, label in (
-            (False, "o", BLUE, "joint (v, θ) at the end"),
-            (True, "s", COLOURS[1], "θ solved afresh for the learned v"),
-        ):
-            numbers = [entry.last("test_accuracy", resolved=resolved) for entry in entries]
-            axes.errorbar(
-                [mean for mean, _ in numbers],
-                range(len(entries)),
-                xerr=[error or 0 for _, error in numbers],
-                fmt=mark,
-                color=colour,
-                label=label,
-                capsize=2,
-            )
-        for (name, label), dash in zip(lines.items(), (":", "-", "--", "-."), strict=False):
-            axes.axvline(found.reference(name, "test_accuracy")[0], color=GREY, linestyle=dash, label=label)
-        axes.set_yticks(range(len(entries)), [_titled(entry) for entry in entries])
-        axes.invert_yaxis()
-        axes.set_xlabel(QUANTITIES["test_accuracy"])
-        figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+    figure = Figure(figsize=(11.2, 0.32 * len(entries) + 1.8), layout="constrained")
+    axes = figure.subplots()
+    for resolved, mark, colour, label in (
+        (False, "o", BLUE, "joint (v, θ) at the end"),
+        (True, "s", COLOURS[1], "θ solved afresh for the learned v"),
+    ):
+        numbers = [entry.last("test_accuracy", resolved=resolved) for entry in entries]
+        axes.errorbar(
+            [mean for mean, _ in numbers],
+            range(len(entries)),
+            xerr=[error or 0 for _, error in numbers],
+            fmt=mark,
+            color=colour,
+            label=label,
+            capsize=2,
+        )
+    for (name, label), dash in zip(lines.items(), (":", "-", "--", "-."), strict=False):
+        axes.axvline(found.reference(name, "test_accuracy")[0], color=GREY, linestyle=dash, label=label)
+    axes.set_yticks(range(len(entries)), [_titled(entry) for entry in entries])
+    axes.invert_yaxis()
+    axes.set_xlabel(QUANTITIES["test_accuracy"])
+    figure.legend(loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 
 def ablation(found: Mapping[str, Entry], quantities: Sequence[str], axis: Axis) -> Figure:
     """Quantities along the runs, one curve for each value of what is varied."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.6 * len(quantities), 4.6), layout="constrained")
-        panels = figure.subplots(1, len(quantities), squeeze=False)[0]
-        for axes, quantity in zip(panels, quantities, strict=True):
-            for i, (label, entry) in enumerate(found.items()):
-                x, y, _ = entry.curve(quantity, axis)
-                colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
-                axes.plot(x, y, label=label, color=colour, linestyle=dash)
-            axes.set_xlabel(LABELS[axis])
-            axes.set_ylabel(QUANTITIES[quantity])
-            if quantity == "f1":  # no sample counts as clean at the start: this one point would flatten all curves
-                later = [y for entry in found.values() for y in entry.curve(quantity, axis)[1][1:]]
-                _frame(axes, later)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    figure = Figure(figsize=(5.6 * len(quantities), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(quantities), squeeze=False)[0]
+    for axes, quantity in zip(panels, quantities, strict=True):
+        for i, (label, entry) in enumerate(found.items()):
+            x, y, _ = entry.curve(quantity, axis)
+            colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
+            axes.plot(x, y, label=label, color=colour, linestyle=dash)
+        axes.set_xlabel(LABELS[axis])
+        axes.set_ylabel(QUANTITIES[quantity])
+        if quantity == "f1":  # no sample counts as clean at the start: this one point would flatten all curves
+            later = [y for entry in found.values() for y in entry.curve(quantity, axis)[1][1:]]
+            _frame(axes, later)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 
@@ -106,28 +96,27 @@ def search(found: Comparison) -> Figure:
     entries = _by_name(found.entries)
     columns = 4
     rows = -(-len(entries) // columns)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.0 * columns, 2.3 * rows), layout="constrained")
-        panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True).flat)
-        for axes, entry in zip(panels, entries, strict=False):
-            by_t: dict[int, list[tuple[float, float]]] = {}
-            for outcome in entry.searched:
-                values = dict(outcome.job.values)
-                if outcome.status == "finished":
-                    by_t.setdefault(values["inner_steps"], []).append((values["outer_lr"], outcome.last["val2_loss"]))
-            for i, (t, points) in enumerate(sorted(by_t.items())):
-                x, y = zip(*sorted(points), strict=True)
-                axes.plot(x, y, marker=MARKS[i], color=COLOURS[i], label=f"T = {t}", markersize=4)
-            axes.set_xscale("log")
-            axes.set_title(entry.method, fontsize=10)
-            if len(by_t) > 1:
-                axes.legend(fontsize=8)
-        for axes in panels[len(entries) :]:
-            axes.set_axis_off()
-        for axes in panels[len(entries) - columns : len(entries)]:
-            axes.tick_params(labelbottom=True)  # the lowest of each column
-        figure.supxlabel("step size of v")
-        figure.supylabel("loss on validation set 2")
+    figure = Figure(figsize=(3.0 * columns, 2.3 * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True).flat)
+    for axes, entry in zip(panels, entries, strict=False):
+        by_t: dict[int, list[tuple[float, float]]] = {}
+        for outcome in entry.searched:
+            values = dict(outcome.job.values)
+            if outcome.status == "finished":
+                by_t.setdefault(values["inner_steps"], []).append((values["outer_lr"], outcome.last["val2_loss"]))
+        for i, (t, points) in enumerate(sorted(by_t.items())):
+            x, y = zip(*sorted(points), strict=True)
+            axes.plot(x, y, marker=MARKS[i], color=COLOURS[i], label=f"T = {t}", markersize=4)
+        axes.set_xscale("log")
+        axes.set_title(entry.method, fontsize=10)
+        if len(by_t) > 1:
+            axes.legend(fontsize=8)
+    for axes in panels[len(entries) :]:
+        axes.set_axis_off()
+    for axes in panels[len(entries) - columns : len(entries)]:
+        axes.tick_params(labelbottom=True)  # the lowest of each column
+    figure.supxlabel("step size of v")
+    figure.supylabel("loss on validation set 2")
     return figure
 
 

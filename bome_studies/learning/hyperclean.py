@@ -1,7 +1,6 @@
 """Data hyper-cleaning on MNIST and FashionMNIST: the figures of the paper for all methods, and what they leave out."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -9,9 +8,11 @@ from torch import Tensor
 from bome.tasks.hyperclean import EPOCHS, PRETRAINING, judge, mean_loss, ridge, start_model, train_model
 from bome.tasks.softmax import Model, Samples, cross_entropies, descend, minimise, scores
 from bome.tasks.splits import Split, pool_of, split_of, together
-from bome_studies.learning.claims import accuracy, at_least, first_or_level, near, one_inner_step
-from bome_studies.learning.comparison import Comparison, Numbers, Protocol
-from bome_studies.learning.study import METHODS, Ablations, LearningExperiment, settings_in_words, smoke
+from bome_studies.learning.claims import at_least, common, near, outer_variable_alone
+from bome_studies.learning.comparison import Comparison, Numbers
+from bome_studies.learning.protocol import Ablations, LearningProtocol, paper, smoke
+from bome_studies.learning.study import LearningStudy, settings_in_words
+from bome_studies.numbers import points
 from bome_studies.study import Claim, Preset
 
 LINES: Mapping[str, str] = {
@@ -60,34 +61,21 @@ def _further(steps: int) -> dict[str, Mapping[str, Any]]:
 SMOKE = smoke(
     "hyperclean-digits",
     samples=(1_000, 200),
-    ablations=ABLATIONS.made((1, 2), 1, 10, 5, 3),
+    ablations=ABLATIONS.of((1, 2), 1, 10, 5, 3),
     extra=_further(10),
 )
-QUICK = Protocol(
+QUICK = LearningProtocol(
     tasks=("hyperclean-mnist", "hyperclean-fashion"),
     twin="hyperclean-digits",
-    methods=METHODS,
-    inner_steps=(1, 10),
     outer_lrs=(10.0, 50.0, 100.0, 500.0, 1000.0),
-    search=300,
-    budget=1500,
-    most_steps=500,
-    seeds=(3, 5),
     samples=(50_000, 5_000),
-    ablations=ABLATIONS.made((1, 5, 10, 20), 1, 150, 75, 50),
+    ablations=ABLATIONS.of((1, 5, 10, 20), 1, 150, 75, 50),
     extra=_further(500),
 )
-PAPER = replace(
-    QUICK,
-    inner_steps=(1, 5, 10, 20),
-    search=110_000,
-    budget=110_000,
-    most_steps=5_000,
-    seeds=(5, 5),
-    ablations=ABLATIONS.made((1, 5, 10, 20), 5, 5_000, 2_500, 1_666),
-    extra=_further(5_000),
+PAPER = paper(
+    QUICK, 110_000, 5_000, ablations=ABLATIONS.of((1, 5, 10, 20), 5, 5_000, 2_500, 1_666), extra=_further(5_000)
 )
-PROTOCOLS: Mapping[Preset, Protocol] = {"smoke": SMOKE, "quick": QUICK, "paper": PAPER}
+PROTOCOLS: Mapping[Preset, LearningProtocol] = {"smoke": SMOKE, "quick": QUICK, "paper": PAPER}
 
 
 def references(task: str, seed: int, preset: Preset) -> dict[str, Numbers]:
@@ -127,51 +115,30 @@ def _claims(found: Comparison) -> Iterator[Claim]:
     for metric, target in TARGETS.get(task, {}).items():
         for entry, variant in ((bome, "selected"), *zip(found.extra, FURTHER, strict=True)):
             yield at_least(TARGET_TITLES[metric], task, variant, entry.last(metric), target)
-    yield first_or_level(found, bome, "selected")
-    yield first_or_level(found, found.extra[0], "tuned")
-    yield one_inner_step(found)
+    yield from common(found)
     low, high = (found.reference(name, "test_accuracy")[0] for name in ("validation", "clean"))
     reached = bome.last("test_accuracy")
     yield Claim(
         "BOME ends between “validation samples only” and “right labels + validation”",
         task,
         "selected",
-        f"{low:.2f} < {accuracy(reached)} < {high:.2f}",
+        f"{low:.2f} < {points(reached)} < {high:.2f}",
         low < reached[0] < high + 0.1,
     )
-    afresh = bome.last("test_accuracy", resolved=True)
-    plain = found.reference("train+validation", "test_accuracy")
-    yield Claim(
+    yield outer_variable_alone(
         "The learned weights alone, with θ solved afresh, beat training on noisy and validation samples together",
-        "not in the paper",
-        "selected",
-        f"{accuracy(afresh)} against {accuracy(plain)}",
-        afresh[0] > plain[0],
+        found,
+        "train+validation",
     )
 
 
-HYPERCLEAN = LearningExperiment(
+HYPERCLEAN = LearningStudy(
     name="hyperclean",
     title="Data hyper-cleaning",
-    about="Half of the labels of 50,000 training images are drawn at random. A weight for each image is learned so "
-    "that a linear model trained on the weighted images does well on 5,000 clean validation images.",
     lines=LINES,
     protocols=PROTOCOLS,
     references=references,
     claims=_claims,
-    notes=(
-        "All other settings are those of the authors' code: step size 0.01 for θ, momentum 0.9, φ = ηq̂ with η = 0.1. "
-        "Further settings of BOME, beyond their grid: "
-        + "; ".join(f"“{name}”: {settings_in_words(values)}" for name, (values, _) in FURTHER.items())
-        + ". Of some twenty tried by hand on MNIST, seed 0, “tuned” has the lowest loss on validation set 2 after 500 "
-        "steps; “slower”, with twice the steps, a higher F1. Test accuracy was in view when they were tried.",
-        "Longer runs do not reach more: with the step sizes 300, 1,000 and 3,000 of v, all else as “tuned”, the test "
-        "accuracy on MNIST, seed 0, stays below 91.3 % up to 2,500 steps, and the loss on validation set 2 begins to "
-        "rise after 900 steps with 1,000 and after 400 with 3,000: the weights then fit the 5,000 validation images.",
-        "An evaluation of f or g with its gradient counts as one gradient-equivalent, a second-order product as two, "
-        "one on a minibatch as its part of the samples.",
-        "“known noise” is the inner problem with weight 1 for right labels and 0 for wrong ones: the best that weights "
-        "can do in this model.",
-    ),
+    words={"further": "; ".join(f"“{name}”: {settings_in_words(values)}" for name, (values, _) in FURTHER.items())},
     cleaning=True,
 )

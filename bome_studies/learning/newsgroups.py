@@ -17,9 +17,11 @@ from bome.tasks.regularization import (
     split_of,
 )
 from bome.tasks.softmax import Model, descend, lowest, minimise
-from bome_studies.learning.claims import accuracy, at_least, first_or_level, near, one_inner_step
-from bome_studies.learning.comparison import Comparison, Numbers, Protocol
-from bome_studies.learning.study import METHODS, Ablations, LearningExperiment, settings_in_words, smoke
+from bome_studies.learning.claims import at_least, common, near, outer_variable_alone
+from bome_studies.learning.comparison import Comparison, Numbers
+from bome_studies.learning.protocol import Ablations, LearningProtocol, paper, smoke
+from bome_studies.learning.study import LearningStudy, settings_in_words
+from bome_studies.numbers import points
 from bome_studies.study import Claim, Preset
 
 LINES: Mapping[str, str] = {
@@ -53,35 +55,26 @@ ABLATIONS = Ablations(
 SMOKE = smoke(
     "regularization-digits",
     samples=(700, 700),
-    ablations=replace(ABLATIONS, inner_lr=1.0).made((1, 2), 1, 10, 5, 5),
+    ablations=replace(ABLATIONS, inner_lr=1.0).of((1, 2), 1, 10, 5, 5),
     extra={"tuned": {**TUNED, "steps": 10}},
 )
-QUICK = Protocol(
+QUICK = LearningProtocol(
     tasks=("regularization-20news",),
     twin="regularization-digits",
-    methods=METHODS,
-    inner_steps=(1, 10),
     outer_lrs=(1.0, 10.0, 100.0, 1000.0, 10000.0),
-    search=300,
-    budget=1500,
-    most_steps=500,
-    seeds=(3, 5),
     samples=(5_657, 5_657),
-    ablations=ABLATIONS.made((1, 5, 10, 20), 1, 150, 75, 75),
+    ablations=ABLATIONS.of((1, 5, 10, 20), 1, 150, 75, 75),
     extra={"tuned": {**TUNED, "steps": 300}},
 )
-PAPER = replace(
+PAPER = paper(
     QUICK,
-    inner_steps=(1, 5, 10, 20),
+    22_000,
+    1_000,
     outer_lrs=(0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 10000.0),
-    search=22_000,
-    budget=22_000,
-    most_steps=1_000,
-    seeds=(5, 5),
-    ablations=ABLATIONS.made((1, 5, 10, 20), 5, 1_000, 500, 500),
+    ablations=ABLATIONS.of((1, 5, 10, 20), 5, 1_000, 500, 500),
     extra={"tuned": {**TUNED, "steps": 1_000}},
 )
-PROTOCOLS: Mapping[Preset, Protocol] = {"smoke": SMOKE, "quick": QUICK, "paper": PAPER}
+PROTOCOLS: Mapping[Preset, LearningProtocol] = {"smoke": SMOKE, "quick": QUICK, "paper": PAPER}
 
 
 def references(task: str, seed: int, preset: Preset) -> dict[str, Numbers]:
@@ -127,45 +120,27 @@ def _claims(found: Comparison) -> Iterator[Claim]:
         yield near("the start as released", task, found.reference("start", "test_accuracy"), RELEASED, 0.5)
         for entry, variant in ((bome, "selected"), *((entry, "tuned") for entry in found.extra)):
             yield at_least("BOME's test accuracy", task, variant, entry.last("test_accuracy"), TARGET)
-    yield first_or_level(found, bome, "selected")
-    yield first_or_level(found, found.extra[0], "tuned")
-    yield one_inner_step(found)
-    afresh = bome.last("test_accuracy", resolved=True)
-    plain = found.reference("one penalty", "test_accuracy")
-    yield Claim(
-        "The learned penalties alone, with θ solved afresh, beat one penalty for all words",
-        "not in the paper",
-        "selected",
-        f"{accuracy(afresh)} against {accuracy(plain)}",
-        afresh[0] > plain[0],
+    yield from common(found)
+    yield outer_variable_alone(
+        "The learned penalties alone, with θ solved afresh, beat one penalty for all words", found, "one penalty"
     )
     joint, trained = bome.last("test_accuracy"), found.reference("train+validation", "test_accuracy")
     yield Claim(
         "The joint iterate beats a model of training and validation posts together, without any penalty",
         "not in the paper",
         "selected",
-        f"{accuracy(joint)} against {accuracy(trained)}",
+        f"{points(joint)} against {points(trained)}",
         joint[0] > trained[0],
     )
 
 
-REGULARIZATION = LearningExperiment(
+REGULARIZATION = LearningStudy(
     name="regularization",
     title="Learnable regularisation",
-    about="A linear model of newsgroup posts has a penalty for each of its 130,107 words, learned on validation posts.",
     lines=LINES,
     protocols=PROTOCOLS,
     references=references,
     claims=_claims,
-    notes=(
-        "All other settings are those of the authors' code: step size 100 for θ, momentum 0.9, φ = ηq̂ with η = 10⁻⁴. "
-        f"“tuned” is BOME with {settings_in_words(TUNED)}.",
-        "All methods use all posts at once here: sparse products have no minibatches.",
-        "What the joint iterates gain over the start is mostly that they train on the validation posts too: a model of "
-        "training and validation posts without any outer problem is as good, θ solved afresh for the learned penalties "
-        "is little better than one penalty for all words, and the step size of v hardly matters. PBGD takes 500 steps "
-        "of three gradients each; the choice on seed 0 gave BOME T = 10, 125 steps of twelve, and with them less of "
-        "that training. “tuned” has T = 1.",
-    ),
+    words={"tuned": settings_in_words(TUNED)},
     cleaning=False,
 )

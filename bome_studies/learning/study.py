@@ -1,93 +1,83 @@
-"""An experiment that compares all methods on learning tasks: what hyper-cleaning and regularisation have in common."""
+"""A study that compares all methods on learning tasks: what hyper-cleaning and regularisation have in common."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bome.core.barrier import Phi
-from bome_studies.learning.claims import decided, rows_of, sections
-from bome_studies.learning.comparison import Ablation, Comparison, Numbers, Protocol, compare
+from bome._typing import Report
+from bome_studies.learning.claims import rows_of, sections
+from bome_studies.learning.comparison import Comparison, References, compare
+from bome_studies.learning.protocol import LearningProtocol
+from bome_studies.notes import paragraph, points
 from bome_studies.page import command
-from bome_studies.study import Claim, Findings, Preset, Report
-
-METHODS = (
-    "bome", "bsg1", "bvfsm", "penalty", "itd", "reverse", "aid-cg", "aid-fp", "stocbio", "vrbo", "mrbo",
-    "f2sa", "pbgd", "soba", "saba", "meha", "darts", "sama",
-)  # fmt: skip
-"""All but those for minimax games."""
-
-CHOICE = (
-    "Every method has its T and its step size of v chosen on seed 0: a short search, then the best step size of each T "
-    "for the full budget. The lowest loss on a second validation set wins; test samples only report. All runs have the "
-    "same budget of gradient-equivalents, but end after a number of outer steps before it where steps are cheap; each "
-    "seed has its own split and start."
-)
-"""What every such experiment says about itself."""
-
-SMOKE = " Preset smoke only shows that everything runs: a few steps of each on scikit-learn's digits."
+from bome_studies.study import Claim, Findings, Preset, decided
 
 
 @dataclass(frozen=True)
-class LearningExperiment:
+class LearningStudy:
     """Every method on some learning tasks, beside models that learn without an outer problem.
 
     Attributes:
         name: as on the command line.
         title: for people.
-        about: what the tasks are.
         lines: the reference models in the figures, and what they are called there.
         protocols: how much each preset runs.
         references: the reference models of a task for a seed, and what they reach.
         claims: what is claimed, and what was found on a task.
-        notes: what a reader should know, beside how the settings were chosen.
+        words: what stands in the notes of `notes.md`, which are about this study and how it was tuned, by name.
         cleaning: whether v marks samples, so that there are precision and recall.
     """
 
     name: str
     title: str
-    about: str
     lines: Mapping[str, str]
-    protocols: Mapping[Preset, Protocol]
-    references: Callable[[str, int, Preset], dict[str, Numbers]]
+    protocols: Mapping[Preset, LearningProtocol]
+    references: References
     claims: Callable[[Comparison], Iterator[Claim]]
-    notes: tuple[str, ...]
+    words: Mapping[str, str]
     cleaning: bool
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
+    def run(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; what is finished in `folder` is read, not run again."""
         protocol = self.protocols[preset]
         if preset == "paper":
             protocol = replace(protocol, workers=workers)
-        found = compare(protocol, lambda task, seed: self.references(task, seed, preset), folder, report)
-        made_by = command(self.name, preset)
+        comparisons = compare(protocol, self.references, preset, folder, report)
+        extra, made_by = [*protocol.extra], command(self.name, preset)
+        about = [paragraph(__file__, f"about {self.name}"), paragraph(__file__, "choice")]
         return Findings(
             title=self.title,
-            about=f"{self.about} {CHOICE}{SMOKE if preset == 'smoke' else ''}",
+            about=" ".join([*about, paragraph(__file__, "smoke")] if preset == "smoke" else about),
             sections=tuple(
-                part for each in found for part in sections(each, self.lines, [*protocol.extra], cleaning=self.cleaning)
+                part for each in comparisons for part in sections(each, self.lines, extra, cleaning=self.cleaning)
             ),
-            claims=decided((claim for each in found for claim in self.claims(each)), preset),
-            rows=tuple(row for each in found for row in rows_of(each, preset, made_by, [*protocol.extra])),
-            notes=(search_note(protocol), *(edge_note(each, protocol) for each in found), *self.notes),
+            claims=decided((claim for each in comparisons for claim in self.claims(each)), preset),
+            rows=tuple(row for each in comparisons for row in rows_of(each, preset, made_by, extra)),
+            notes=(
+                search_note(protocol),
+                *(edge_note(each, protocol) for each in comparisons),
+                *points(__file__, f"notes {self.name}", **self.words),
+            ),
         )
 
 
-def search_note(protocol: Protocol) -> str:
+def search_note(protocol: LearningProtocol) -> str:
     """How the settings of each method were chosen, in words."""
-    inner_steps, outer_lrs = (
-        ", ".join(f"{x:g}" for x in values) for values in (protocol.inner_steps, protocol.outer_lrs)
-    )
-    return (
-        f"Search on seed 0: T = {inner_steps}, step sizes of v {outer_lrs}, {protocol.search:g} gradient-equivalents "
-        f"for each. The best step size of each T then runs on seed 0 for {protocol.budget:g} (at most "
-        f"{protocol.most_steps} outer steps), and the lowest loss on validation set 2 wins. Where none of them holds "
-        "up (it diverges, or ends above the loss that its search ended with), the next ones of the search follow one "
-        f"by one until one does. Seeds of the winner: {protocol.seeds[0]}; of that of BOME: {protocol.seeds[1]}."
+    return paragraph(
+        __file__,
+        "search",
+        inner_steps=_listed(protocol.inner_steps),
+        outer_lrs=_listed(protocol.outer_lrs),
+        search=f"{protocol.search:g}",
+        budget=f"{protocol.budget:g}",
+        most_steps=protocol.most_steps,
+        seeds=protocol.seeds[0],
+        seeds_of_bome=protocol.seeds[1],
     )
 
 
-def edge_note(found: Comparison, protocol: Protocol) -> str:
+def edge_note(found: Comparison, protocol: LearningProtocol) -> str:
     """Whose step size of v lies at an end of the grid, so that one beyond it might have been better."""
     ends = {name: pick(protocol.outer_lrs) for name, pick in (("smallest", min), ("largest", max))}
     told = [
@@ -105,66 +95,5 @@ def settings_in_words(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in values.items())
 
 
-def smoke(
-    task: str, samples: tuple[int, int], ablations: tuple[Ablation, ...], extra: Mapping[str, Mapping[str, Any]]
-) -> Protocol:
-    """Every part of a comparison for a few steps, on a small task."""
-    return Protocol(
-        tasks=(task,),
-        twin=task,
-        methods=METHODS,
-        inner_steps=(1,),
-        outer_lrs=(10.0,),
-        search=15,
-        budget=30,
-        most_steps=20,
-        seeds=(1, 2),
-        samples=samples,
-        ablations=tuple(each.first(2) for each in ablations),
-        extra=extra,
-    )
-
-
-@dataclass(frozen=True)
-class Ablations:
-    """What is varied on a task.
-
-    Attributes:
-        fixed: settings of all runs.
-        bome: further settings of BOME.
-        inner_lr: the α that factors multiply.
-        etas: the values of η for each φ.
-        c_z: the values of this coefficient of BVFSM.
-    """
-
-    fixed: Mapping[str, Any]
-    bome: Mapping[str, Any]
-    inner_lr: float
-    etas: Mapping[Phi, tuple[float, ...]]
-    c_z: tuple[float, ...]
-
-    def made(
-        self, all_t: tuple[int, ...], seeds: int, steps: int, bvfsm_steps: int, penalty_steps: int
-    ) -> tuple[Ablation, ...]:
-        """T, α, η and φ of BOME on some seeds, and the coefficients of BVFSM and Penalty on one."""
-        bome = {**self.fixed, **self.bome}
-        factors = (0.01, 0.1, 1.0)
-        signs = {"gap": "ηq̂", "norm": "η‖∇q̂‖²"}
-        by_t = {f"T = {t}": {"inner_steps": t} for t in all_t}
-        by_lr = {f"α = {a:g} × {self.inner_lr:g}": {"inner_lr": self.inner_lr * a} for a in (0.25, 0.5, 1, 2)}
-        by_eta = {
-            f"η = {eta:g}, φ = {signs[phi]}": {"eta": eta, "phi": phi}
-            for phi, etas in self.etas.items()
-            for eta in etas
-        }
-        by_c = {f"c_z {c:g}, c_ln {ln:g}": {"c_z": c, "c_ln": ln} for c in self.c_z for ln in factors}
-        by_lam = {
-            f"λ {lam:g}, γ {gamma:g}": {"lam": lam, "gamma": gamma} for lam in (0.001, 0.01, 0.1) for gamma in factors
-        }
-        return (
-            Ablation("T", "bome", bome, by_t, steps, seeds),
-            Ablation("α", "bome", bome, by_lr, steps, seeds),
-            Ablation("η and φ", "bome", bome, by_eta, steps, seeds),
-            Ablation("coefficients of BVFSM", "bvfsm", self.fixed, by_c, bvfsm_steps, 1),
-            Ablation("coefficients of Penalty", "penalty", self.fixed, by_lam, penalty_steps, 1),
-        )
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{x:g}" for x in values)

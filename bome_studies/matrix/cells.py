@@ -124,7 +124,7 @@ CELLS: Mapping[str, Cell] = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Attempt:
     """What became of a method in a cell.
 
     Attributes:
@@ -144,7 +144,7 @@ class Outcome:
     message: str = ""
 
 
-def outcome(name: str, method: str, rank: int = 0) -> Outcome:
+def attempt(name: str, method: str, rank: int = 0) -> Attempt:
     """Try a method in a cell; all ranks of the cell must call this."""
     cell = CELLS[name]
     losses = (models.outer, models.inner)
@@ -155,11 +155,11 @@ def outcome(name: str, method: str, rank: int = 0) -> Outcome:
     try:
         end = steps(net, METHODS[method], pair[0], pair[1], cell.oracle, *losses)
     except UnsupportedError as error:
-        return Outcome(name, method, False, message=str(error))
+        return Attempt(name, method, False, message=str(error))
     aim = reference(cell.plain or cell.model, method)
     ranks = ranks_of([net])
     same = ranks is None or bitwise_equal(end, ranks)
-    return Outcome(name, method, True, float((end - aim).abs().max()), same)
+    return Attempt(name, method, True, float((end - aim).abs().max()), same)
 
 
 def steps(

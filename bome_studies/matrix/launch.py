@@ -31,7 +31,7 @@ def environment() -> dict[str, str]:
 
 
 def launch(what: str, ranks: int, out: Path, timeout: float = 900) -> Any:
-    """What the worker of the matrix finds with so many ranks."""
+    """What the worker of the matrix measures with so many ranks."""
     worker = ["-m", WORKER, what, str(out)]
     command = [sys.executable, *worker] if ranks == 1 else torchrun(ranks, *worker)
     try:

@@ -1,7 +1,7 @@
 """What one rank does for the matrix: `[torchrun] -m bome_studies.matrix.worker cells|memory OUT.json`.
 
-For "cells" every rank tries every method in the cells of so many ranks, and measures; the first one writes what was
-found. Memory is measured by processes of their own.
+For "cells" every rank tries every method in the cells of so many ranks, and measures; the first one writes it
+down. Memory is measured by processes of their own.
 """
 
 import json
@@ -16,17 +16,17 @@ import torch
 import torch.distributed as dist
 
 from bome.storage.atomic import write_atomic
-from bome_studies.matrix.cells import CELLS, METHODS, outcome
+from bome_studies.matrix.cells import CELLS, METHODS, attempt
 from bome_studies.matrix.measures import memory, of_one_process, of_two_ranks
 
 
 def cells(rank: int, world: int) -> dict[str, Any]:
     """What so many ranks find, each of which calls this."""
     measured = {1: of_one_process, 2: of_two_ranks}.get(world, dict)()
-    found = [
-        asdict(outcome(name, method, rank)) for name, cell in CELLS.items() if cell.ranks == world for method in METHODS
+    attempts = [
+        asdict(attempt(name, method, rank)) for name, cell in CELLS.items() if cell.ranks == world for method in METHODS
     ]
-    return {"outcomes": found, "measures": measured}
+    return {"attempts": attempts, "measures": measured}
 
 
 def main(what: str, out: Path) -> None:
@@ -36,9 +36,9 @@ def main(what: str, out: Path) -> None:
     if world > 1:
         dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     rank = dist.get_rank() if world > 1 else 0
-    found = cells(rank, world) if what == "cells" else memory(world)
+    numbers = cells(rank, world) if what == "cells" else memory(world)
     if rank == 0:
-        write_atomic(out, json.dumps(found))
+        write_atomic(out, json.dumps(numbers))
     if world > 1:
         dist.barrier()
         dist.destroy_process_group()

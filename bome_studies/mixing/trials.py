@@ -1,19 +1,20 @@
-"""The trials of the mixture benchmark: texts, models, fits, and models trained afresh."""
+"""The trials of the mixing study: texts, models, fits, and models trained afresh."""
 
 import copy
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import SGD, AdamW
 
 import bome
+from bome._typing import Report
 from bome.inner import GradientDescent
 from bome.methods import BOME, F2SA
 from bome.methods.base import Batches, Method
@@ -23,54 +24,15 @@ from bome.mixture.gpt import bytes_of
 from bome.problem import Problem
 from bome.runs.choice import mean_and_error
 from bome.stepper import Stepper
-from bome.storage.atomic import write_atomic
 from bome_studies.ledger import Ledger
-from bome_studies.study import Report
+from bome_studies.mixing.protocol import MixingProtocol
+from bome_studies.parts import results_of
 
 BOME_NAME, F2SA_NAME, UNIFORM, JUNK = "bome", "f2sa", "equal weights", "junk"
 HELD_OUT, EXTRA, OWN, GRADIENTS, SECONDS = "held_out_loss", "extra_copies", "own", "gradients", "seconds"
 VOCABULARY = 128
 TRAINED = 28
 """Sequences in a batch of plain training."""
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How much is run.
-
-    Attributes:
-        text: the 20 Newsgroups, or for tests the files of this package.
-        target: the name of the source that the target is like.
-        seeds: 0, 1, ...
-        groups: of the newsgroups; none for all.
-        warmup: steps of training with equal weights before the weights are learned.
-        steps: outer steps of BOME; F2SA takes as many gradients.
-        train_steps: of the fresh models.
-        batch: sequences of each source in a step.
-        length: tokens in a sequence.
-        width: of the model.
-        layers: of the model.
-        inner_steps: T.
-        inner_lr: α.
-        theta_lr: of AdamW, for the model under BOME.
-        outer_lr: of Adam, for the weights.
-    """
-
-    text: Literal["news", "package"]
-    target: str
-    seeds: int
-    groups: tuple[str, ...] = ()
-    warmup: int = 200
-    steps: int = 400
-    train_steps: int = 200
-    batch: int = 8
-    length: int = 32
-    width: int = 32
-    layers: int = 1
-    inner_steps: int = 5
-    inner_lr: float = 0.15
-    theta_lr: float = 2e-3
-    outer_lr: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -129,40 +91,36 @@ class Results:
         return {BOME_NAME: learned, F2SA_NAME: learned, UNIFORM: (HELD_OUT,)}
 
 
-def carry_out(protocol: Protocol, folder: Path, report: Report) -> Results:
-    """Run every trial whose outcome is not in the folder."""
-    numbers: dict[tuple[int, str], Mapping[str, float]] = {}
-    paths: dict[str, list[dict[str, Any]]] = {}
-    trials = [(seed, method) for seed in range(protocol.seeds) for method in (UNIFORM, BOME_NAME, F2SA_NAME)]
-    texts: Texts | None = None
-    for done, (seed, method) in enumerate(trials):
-        report(f"{method}, seed {seed}", done, len(trials))
-        place = folder / "parts" / f"{seed}-{method.replace(' ', '-')}.json"
-        found = _read(place, protocol)
-        if found is None:
-            texts = texts if texts is not None else read_texts(protocol)
-            found = perform(protocol, texts, method, seed)
-            write_atomic(place, json.dumps({"protocol": asdict(protocol), **found}) + "\n")
-        numbers[seed, method] = found["numbers"]
-        if seed == 0:
-            paths[method] = found["history"]
-    report("done", len(trials), len(trials))
+@dataclass(frozen=True)
+class Trial:
+    """A method with a seed."""
+
+    protocol: MixingProtocol
+    seed: int
+    method: str
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.seed}-{self.method.replace(' ', '-')}"
+
+
+def learned(protocol: MixingProtocol, folder: Path, report: Report) -> Results:
+    """The numbers of every trial; those that are in the folder are read."""
+    trials = [
+        Trial(protocol, seed, method) for seed in range(protocol.seeds) for method in (UNIFORM, BOME_NAME, F2SA_NAME)
+    ]
+    results = results_of(trials, perform, folder, report)
+    numbers = {(trial.seed, trial.method): results[trial.name]["numbers"] for trial in trials}
+    paths = {trial.method: results[trial.name]["history"] for trial in trials if trial.seed == 0}
     return Results(numbers, paths, protocol.seeds, protocol.target)
-
-
-def _read(place: Path, protocol: Protocol) -> dict[str, Any] | None:
-    try:
-        found = json.loads(place.read_text(encoding="utf-8"))
-        same = found["protocol"] == json.loads(json.dumps(asdict(protocol)))
-        return found if same and found["numbers"] else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def read_texts(protocol: Protocol) -> Texts:
+@cache
+def read_texts(protocol: MixingProtocol) -> Texts:
     """The sources, with junk, the target and the held-out text."""
     sources, judged = _news(protocol) if protocol.text == "news" else _package(protocol.target)
     letters = sources[protocol.target]
@@ -171,7 +129,7 @@ def read_texts(protocol: Protocol) -> Texts:
     return Texts(sources, judged[:half], judged[half:])
 
 
-def _news(protocol: Protocol) -> tuple[dict[str, Tensor], Tensor]:
+def _news(protocol: MixingProtocol) -> tuple[dict[str, Tensor], Tensor]:
     from bome.data.sets import newsgroups
 
     found = newsgroups()
@@ -208,8 +166,10 @@ def _package(target: str) -> tuple[dict[str, Tensor], Tensor]:
 # --- trials -----------------------------------------------------------------------------------------------------------
 
 
-def perform(protocol: Protocol, texts: Texts, method: str, seed: int) -> dict[str, Any]:
+def perform(trial: Trial) -> dict[str, Any]:
     """Learn weights, unless they are equal, and train a fresh model with them."""
+    protocol, method, seed = trial.protocol, trial.method, trial.seed
+    texts = read_texts(protocol)
     if method == UNIFORM:
         equal = [1.0] * len(texts.sources)
         return {"numbers": {HELD_OUT: fresh_loss(protocol, texts, equal, seed)}, "history": []}
@@ -228,7 +188,7 @@ def perform(protocol: Protocol, texts: Texts, method: str, seed: int) -> dict[st
     return {"numbers": numbers, "history": history}
 
 
-def fitted(protocol: Protocol, texts: Texts, model: GPT, method: str, seed: int) -> DataMixture:
+def fitted(protocol: MixingProtocol, texts: Texts, model: GPT, method: str, seed: int) -> DataMixture:
     """The mixture that a method learns from a warm model, at the gradients of `protocol.steps` steps of BOME."""
     inner = GradientDescent(protocol.inner_lr, protocol.inner_steps)
     first = method == BOME_NAME
@@ -251,7 +211,7 @@ def _method(name: str, inner: GradientDescent) -> Method:
     return BOME(inner, eta=1.0) if name == BOME_NAME else F2SA(inner, lam=1.0, schedule="constant")
 
 
-def fresh_loss(protocol: Protocol, texts: Texts, weights: list[float], seed: int) -> float:
+def fresh_loss(protocol: MixingProtocol, texts: Texts, weights: list[float], seed: int) -> float:
     """The held-out loss of a model trained from the start with these weights."""
     torch.manual_seed(1000 + seed)
     model = _model(protocol)
@@ -262,7 +222,7 @@ def fresh_loss(protocol: Protocol, texts: Texts, weights: list[float], seed: int
         return math.fsum(float(sequence_losses(model, judged.next()).mean()) for _ in range(2)) / 2
 
 
-def _warm(protocol: Protocol, texts: Texts, seed: int) -> GPT:
+def _warm(protocol: MixingProtocol, texts: Texts, seed: int) -> GPT:
     torch.manual_seed(seed)
     model = _model(protocol)
     _train(
@@ -273,7 +233,7 @@ def _warm(protocol: Protocol, texts: Texts, seed: int) -> GPT:
     return model
 
 
-def _model(protocol: Protocol) -> GPT:
+def _model(protocol: MixingProtocol) -> GPT:
     return GPT(VOCABULARY, protocol.length, protocol.width, protocol.layers)
 
 

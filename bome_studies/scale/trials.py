@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
+from bome._typing import Report
 from bome.errors import StorageError
 from bome.inner import GradientDescent
 from bome.methods import BOME
@@ -27,31 +28,11 @@ from bome.projections import box
 from bome.stepper import Stepper
 from bome.storage.atomic import write_atomic
 from bome_studies.ledger import Ledger
-from bome_studies.study import Report
+from bome_studies.parts import results_of
+from bome_studies.scale.protocol import ScaleProtocol
 
 AXES = ("parameters", "T", "samples", "ranks")
 RATIO, SECONDS, COPIES = "ratio", "seconds", "copies"
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """What is measured.
-
-    Attributes:
-        parameters: sizes of θ, with T = 5.
-        inner_steps: values of T, with `middle` parameters.
-        samples: lengths of the table of weights.
-        ranks: numbers of processes, with DDP.
-        middle: parameters where they do not vary.
-        repeats: rounds of each comparison.
-    """
-
-    parameters: tuple[int, ...]
-    inner_steps: tuple[int, ...]
-    samples: tuple[int, ...]
-    ranks: tuple[int, ...]
-    middle: int = 100_000
-    repeats: int = 5
 
 
 class Chain(nn.Module):
@@ -81,37 +62,44 @@ def outer(v: Tensor, net: nn.Module, x: Tensor) -> Tensor:
     return loss
 
 
-def carry_out(protocol: Protocol, folder: Path, report: Report) -> dict[str, dict[int, dict[str, float]]]:
-    """Measure each point that is not in the folder; by axis and place on it."""
-    measures: dict[str, tuple[Sequence[int], Callable[[int], dict[str, float]]]] = {
-        "parameters": (protocol.parameters, lambda n: of_model(n, 5, protocol.repeats)),
-        "T": (protocol.inner_steps, lambda n: of_model(protocol.middle, n, protocol.repeats)),
-        "samples": (protocol.samples, lambda n: of_samples(n, protocol.repeats)),
-        "ranks": (protocol.ranks, lambda n: of_ranks(n, protocol)),
-    }
-    total, done = sum(len(places) for places, _ in measures.values()), 0
-    found: dict[str, dict[int, dict[str, float]]] = {}
-    for axis, (places, measure) in measures.items():
-        for place in places:
-            report(f"{axis} {place:,}", done, total)
-            path = folder / "parts" / f"{axis}-{place}.json"
-            numbers = _read(path, protocol)
-            if numbers is None:
-                numbers = measure(place)
-                write_atomic(path, json.dumps({"protocol": asdict(protocol), "numbers": numbers}) + "\n")
-            found.setdefault(axis, {})[place] = numbers
-            done += 1
-    report("done", total, total)
-    return found
+@dataclass(frozen=True)
+class Point:
+    """What is measured at once: a place on an axis, as the protocol has it."""
+
+    axis: str
+    place: int
+    protocol: ScaleProtocol
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.axis}-{self.place}"
 
 
-def _read(path: Path, protocol: Protocol) -> dict[str, float] | None:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        same = found["protocol"] == json.loads(json.dumps(asdict(protocol)))
-        return dict(found["numbers"]) if same else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+Measured = Mapping[str, Mapping[int, Mapping[str, float]]]
+"""Numbers by axis, by place on it, by name."""
+
+
+def measured(protocol: ScaleProtocol, folder: Path, report: Report) -> Measured:
+    """The numbers of each point; those that are in the folder are read."""
+    places = (protocol.parameters, protocol.inner_steps, protocol.samples, protocol.ranks)
+    points = [Point(axis, place, protocol) for axis, own in zip(AXES, places, strict=True) for place in own]
+    numbers = results_of(points, measure, folder, report)
+    return {axis: {point.place: numbers[point.name] for point in points if point.axis == axis} for axis in AXES}
+
+
+def measure(point: Point) -> dict[str, float]:
+    """Time, and memory where it is of interest."""
+    place, protocol = point.place, point.protocol
+    match point.axis:
+        case "parameters":
+            return of_model(place, 5, protocol.repeats)
+        case "T":
+            return of_model(protocol.middle, place, protocol.repeats)
+        case "samples":
+            return of_samples(place, protocol.repeats)
+        case _:
+            return of_ranks(place, protocol)
 
 
 def compared(step: Callable[[], object], bare: Callable[[], object], repeats: int) -> dict[str, float]:
@@ -138,7 +126,7 @@ def of_model(parameters: int, inner_steps: int, repeats: int) -> dict[str, float
     net, v = Chain(parameters), torch.zeros(8)
     stepper, bare, plain = _pieces(net, net, v, inner_steps)
     large = parameters >= 10**8
-    found = compared(stepper, bare, 1 if large else repeats)
+    times = compared(stepper, bare, 1 if large else repeats)
     copy = sum(p.numel() * p.element_size() for p in net.parameters())
     peaks = []
     for call in (stepper, plain):
@@ -146,7 +134,7 @@ def of_model(parameters: int, inner_steps: int, repeats: int) -> dict[str, float
         with Ledger() as ledger:
             call()
         peaks.append(ledger.peak)
-    return {**found, COPIES: (peaks[0] - peaks[1]) / copy}
+    return {**times, COPIES: (peaks[0] - peaks[1]) / copy}
 
 
 def _pieces(
@@ -197,7 +185,7 @@ def of_samples(n: int, repeats: int) -> dict[str, float]:
 # --- ranks ------------------------------------------------------------------------------------------------------------
 
 
-def of_ranks(ranks: int, protocol: Protocol) -> dict[str, float]:
+def of_ranks(ranks: int, protocol: ScaleProtocol) -> dict[str, float]:
     """DDP over so many processes of this machine: time of a step against its evaluations, both with messages."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"

@@ -1,17 +1,15 @@
-"""The figures of the theory experiment: measured values with standard errors, fitted slopes, bounds as dashes."""
+"""The figures of the theory study: measured values with standard errors, fitted slopes, bounds as dashes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from bome.reports.figures import BLUE, COLOURS, GREY, RED, STYLE, Drawing, render
-from bome_studies.theory.instances import Fit
-from bome_studies.theory.trials import Array
+from bome.reports.figures import BLUE, COLOURS, GREY, RED
+from bome_studies.theory.fits import Array, Fit
 
 COLOUR = {"quadratic": BLUE, "wavy": RED, "sine": BLUE}
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -55,12 +53,6 @@ class Panel(NamedTuple):
     lines: Sequence[Line]
     bound: tuple[float, str] | None = None
     title: str = ""
-
-
-def draw(name: str, title: str, caption: str, figure: Callable[[], Figure]) -> Drawing:
-    """Make a figure in the style of all reports."""
-    with mpl.rc_context(STYLE):
-        return Drawing(name, title, caption, render(figure()))
 
 
 def powers(panels: Sequence[Panel]) -> Figure:

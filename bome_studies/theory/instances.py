@@ -16,23 +16,12 @@ does not rest on the differentiation the method itself uses.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.func import vmap
-from torch.optim import SGD
 
-from bome.inner import GradientDescent
-from bome.methods import BOME, Batched, Compiled
-from bome.oracles import FuncOracle
-from bome.problem import Batches, Problem
-from bome.stepper import Stepper
 from bome.tasks.sine import A as SINE_A
 from bome.tasks.sine import C as SINE_C
 from bome.tasks.sine import trough
@@ -48,12 +37,6 @@ COUPLING = math.sqrt(0.5)
 
 SMOOTHNESS = 1.5
 """L of g in (v, θ) for both families: (1 + ‖A‖²) max ψ'', where max ψ'' = 1."""
-
-TINY = 1e-6
-"""Gradients of this size have a relative rounding error of 1e-9 or so, as the points are of size 1 to 10."""
-
-CHUNK = 250
-"""Steps whose points are kept before they are measured together."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +167,7 @@ class Residuals(Bed):
     def distance(self, v: Tensor, theta: Tensor) -> Tensor:
         """From v*, where (AᵀA + I)v* = Aᵀa + b."""
         left = torch.eye(self.b.shape[-1], dtype=self.b.dtype) + self.A.mT @ self.A
-        return _norm(v - torch.linalg.solve(left, self.b + _times(self.A.mT, self.a)))
+        return norm(v - torch.linalg.solve(left, self.b + _times(self.A.mT, self.a)))
 
     def pl(self) -> Tensor:
         """κ of each run, the largest with ‖∇_θ g‖² ≥ κ q; for w > 0 by looking at a fine grid."""
@@ -240,7 +223,7 @@ class Sines(Bed):
     def distance(self, v: Tensor, theta: Tensor) -> Tensor:
         """From the best v of the basin: the mean of a and the C_i − a, C_i being the troughs of the phases."""
         c = trough(v + theta - SINE_C)
-        return _norm(v - (SINE_A + (c - SINE_A).sum(-1, keepdim=True)) / (1 + c.shape[-1]))
+        return norm(v - (SINE_A + (c - SINE_A).sum(-1, keepdim=True)) / (1 + c.shape[-1]))
 
     def data(self) -> Any:
         """None: all runs are of one problem."""
@@ -313,270 +296,10 @@ def sine_starts(count: int, seed: int = 2) -> Start:
     return Start(10 * box[:, :1] - 3, 14 * box[:, 1:] - 3)
 
 
-@dataclass(frozen=True)
-class Spec:
-    """The settings of BOME that runs of one batch share.
-
-    Attributes:
-        steps: T.
-        lr: α.
-        eta: η.
-        decay: whether step sizes fall like (k + 1)^(-1/2).
-    """
-
-    steps: int
-    lr: float
-    eta: float = 0.5
-    decay: bool = False
-
-
-class Stretch(NamedTuple):
-    """Some consecutive steps of all runs; the first dimension counts the steps.
-
-    Attributes:
-        k: the number of each step.
-        v: where each step began.
-        theta: likewise.
-        after: where it ended.
-        delta: the directions of v and θ side by side, from the moves that were made.
-    """
-
-    k: NDArray[np.int64]
-    v: Tensor
-    theta: Tensor
-    after: Start
-    delta: Tensor
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Tensors this small are slower with more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def drive(bed: Bed, start: Start, rates: Tensor, spec: Spec, steps: int, compiled: bool) -> Iterator[Stretch]:
-    """BOME on all runs at once for `steps` steps, each run with ξ of its own for both v and θ."""
-    scale = tuple(rates.tolist())
-    bome = BOME(GradientDescent(spec.lr, spec.steps), eta=spec.eta)
-    method = Batched(bome, own_data=bed.data() is not None, v_scale=scale, theta_scale=scale)
-    problem = Problem(bed.outer, bed.inner, start.v.clone(), start.theta.clone())
-    batches = Batches(inner=(bed.data(),), outer=(bed.data(),))
-    lr = torch.ones((), dtype=torch.float64)  # a tensor: a compiled step is not traced again when it changes
-    torch.compiler.reset()
-    stepper = Stepper(
-        problem,
-        Compiled(method, backend="aot_eager") if compiled else method,
-        SGD(problem.v.leaves, lr=lr),
-        SGD(problem.theta.leaves, lr=lr),
-        oracle="func",
-    )
-    (v,), (theta,) = problem.v.leaves, problem.theta.leaves
-    for first in range(0, steps, CHUNK):
-        ks = np.arange(first, min(first + CHUNK, steps))
-        factors = (ks + 1.0) ** -0.5 if spec.decay else np.ones(len(ks))
-        points = [torch.cat([v, theta], dim=-1).detach()]
-        for factor in factors:
-            lr.fill_(float(factor))
-            stepper.step_on(batches)
-            points.append(torch.cat([v, theta], dim=-1).detach())
-        path = torch.stack(points)
-        taken = torch.from_numpy(factors)[:, None, None] * rates[:, None]
-        v_path, theta_path = torch.tensor_split(path, (v.shape[-1],), dim=-1)
-        after = Start(v_path[1:], theta_path[1:])
-        yield Stretch(ks, v_path[:-1], theta_path[:-1], after, (path[:-1] - path[1:]) / taken)
-
-
-def measure(bed: Bed, part: Stretch, spec: Spec) -> dict[str, Tensor]:
-    """Everything the theory speaks of, exactly, at each step of each run.
-
-    Returns:
-        f: f.
-        kkt: 𝒦 (𝒦◇ where g has several basins).
-        q: q, or q◇.
-        distance: ‖v − v*‖.
-        lam: λ_k.
-        slack: (⟨∇q̂, δ⟩ − η‖∇q̂‖²) / (‖∇q̂‖(‖∇f‖ + η‖∇q̂‖)) for the δ of the move that was made: relative to the terms it
-            is the difference of, ⟨∇q̂, ∇f⟩ + λ‖∇q̂‖² − η‖∇q̂‖².
-        size: ‖∇q̂‖.
-        error: ‖∇q − ∇q̂‖.
-        error_bound: L‖θ^(T) − θ*‖.
-        residual: ‖∇f + ∇(∇_θ g)ω‖ with ω = λ_k(θ_k − θ^(T)), which Proposition 1 says goes to 0.
-        jumped: 1 where the step led to another basin.
-    """
-    v, theta = part.v, part.theta
-    end, ahead = bed.attraction(v, theta), descended(bed, v, theta, spec)[-1]
-    g_v, g_theta = bed.inner_gradient(v, theta)
-    df = torch.cat(bed.outer_gradient(v, theta), dim=-1)
-    dq = torch.cat([g_v - bed.inner_gradient(v, end)[0], g_theta], dim=-1)
-    guess = torch.cat([g_v - bed.inner_gradient(v, ahead)[0], g_theta], dim=-1)
-    q = bed.inner_value(v, theta) - bed.inner_value(v, end)
-    best = _ratio(-_dot(df, dq), _dot(dq, dq)).clamp(min=0)
-    lam = (spec.eta - _ratio(_dot(df, guess), _dot(guess, guess))).clamp(min=0) * (_dot(guess, guess) > 0)
-    barrier = spec.eta * _dot(guess, guess)
-    omega = lam[..., None] * (theta - ahead)
-    return {
-        "f": bed.outer_value(v, theta),
-        "kkt": (df + best[..., None] * dq).square().sum(-1) + q,
-        "q": q,
-        "distance": bed.distance(v, theta),
-        "lam": lam,
-        "slack": _ratio(_dot(guess, part.delta) - barrier, _norm(guess) * _norm(df) + barrier),
-        "size": _norm(guess),
-        "error": _norm(dq - guess),
-        "error_bound": bed.smoothness() * _norm(ahead - end),
-        "residual": _norm(df + torch.cat(bed.products(v, theta, omega), dim=-1)),
-        "jumped": (bed.basin(v, theta) != bed.basin(*part.after)).any(-1).double(),
-    }
-
-
-def descended(bed: Bed, v: Tensor, theta: Tensor, spec: Spec) -> list[Tensor]:
-    """θ^(0), ..., θ^(T) by the gradients written out here."""
-    path = [theta]
-    for _ in range(spec.steps):
-        path.append(path[-1] - spec.lr * bed.inner_gradient(v, path[-1])[1])
-    return path
-
-
-def looked_ahead(bed: Bed, start: Start, spec: Spec) -> list[Tensor]:
-    """θ^(0), ..., θ^(T) by the inner map and the oracle that the method uses."""
-    oracle = FuncOracle(Problem(bed.outer, bed.inner, start.v, start.theta))
-    inner = GradientDescent(spec.lr, 1)
-
-    def one(v: Tensor, theta: Tensor, data: Any) -> Tensor:
-        return oracle.descend((v,), (theta,), inner, (data,))[0]
-
-    advance: Callable[..., Tensor] = vmap(one, in_dims=(0, 0, None if bed.data() is None else 0))
-    path = [start.theta]
-    for _ in range(spec.steps):
-        path.append(advance(start.v, path[-1], bed.data()))
-    return path
-
-
-class Tally:
-    """What is kept of the runs: averages, minima, totals and last values up to the end of each, and thinned curves.
-
-    Args:
-        ends: K of each run; later steps do not count.
-        grid: the steps at which curves are kept.
-    """
-
-    def __init__(self, ends: NDArray[np.int64], grid: NDArray[np.int64]) -> None:
-        self._ends, self._grid = ends, grid
-        self._sums: dict[str, NDArray[np.float64]] = {}
-        self._counts = np.zeros(len(ends))
-        self._kept: dict[str, list[NDArray[np.float64]]] = {}
-        self.least: dict[str, NDArray[np.float64]] = {}
-        self.last: dict[str, NDArray[np.float64]] = {}
-        self.total: dict[str, NDArray[np.float64]] = {}
-        self.steps: list[int] = []
-
-    def add(self, k: NDArray[np.int64], measured: dict[str, Tensor]) -> None:
-        """Take in the measurements of consecutive steps."""
-        column = k[:, None]
-        late = (column >= np.floor(0.8 * self._ends)) & (column <= self._ends)
-        kept = np.isin(k, self._grid)
-        self._counts += late.sum(0)
-        self.steps += k[kept].tolist()
-        for name, tensor in measured.items():
-            values = tensor.numpy()
-            counted = column <= self._ends
-            least = np.where(counted, values, np.inf).min(0)
-            self.least[name] = np.minimum(self.least.get(name, np.inf), least)
-            self.total[name] = self.total.get(name, 0.0) + np.where(counted, values, 0.0).sum(0)
-            self._sums[name] = self._sums.get(name, 0.0) + np.where(late, values, 0.0).sum(0)
-            at_end = np.where(column == self._ends, values, 0.0).sum(0)
-            self.last[name] = self.last.get(name, 0.0) + at_end
-            self._kept.setdefault(name, []).append(values[kept])
-
-    def average(self, name: str) -> NDArray[np.float64]:
-        """The mean over the last 20 % of the steps of each run."""
-        mean: NDArray[np.float64] = self._sums[name] / self._counts
-        return mean
-
-    def curve(self, name: str) -> NDArray[np.float64]:
-        """The values at the steps of the grid, (steps, runs)."""
-        return np.concatenate(self._kept[name])
-
-
-@dataclass
-class Checks:
-    """The two inequalities that must hold at every step.
-
-    Attributes:
-        steps: how many steps of single runs were looked at.
-        active: at how many of them λ > 0.
-        error: the largest ‖∇q − ∇q̂‖ / (L‖θ^(T) − θ*‖), where the bound is not rounding error.
-        tiny: at how many ‖∇q̂‖ is so small that rounding decides its direction; there the barrier is not judged.
-        slack: the least relative slack of the barrier inequality.
-        equality: the largest absolute relative slack where λ > 0.
-    """
-
-    steps: int = 0
-    active: int = 0
-    tiny: int = 0
-    error: float = 0.0
-    slack: float = math.inf
-    equality: float = 0.0
-
-    def add(self, measured: dict[str, Tensor]) -> None:
-        """Take in the measurements of some steps."""
-        bound, active = measured["error_bound"], measured["lam"] > 0
-        ratio = torch.where(bound > 1e-10, measured["error"] / bound.clamp(min=1e-10), 0.0)
-        tiny = measured["size"] < TINY
-        slack = torch.where(tiny, 0.0, measured["slack"])
-        self.steps += bound.numel()
-        self.active += int(active.sum())
-        self.tiny += int(tiny.sum())
-        self.error = max(self.error, float(ratio.max()))
-        self.slack = min(self.slack, float(slack.min()))
-        self.equality = max(self.equality, float(torch.where(active, slack.abs(), 0.0).max()))
-
-
-class Fit(NamedTuple):
-    """A number over instances: its mean, its standard error, and how many there are."""
-
-    mean: float
-    se: float
-    n: int
-
-    def __str__(self) -> str:
-        digits = 2 if self.se >= 0.01 or self.se <= 0 else min(4, math.ceil(-math.log10(self.se)))
-        return f"{self.mean:.{digits}f} ± {self.se:.{digits}f}"
-
-
-def spread(values: NDArray[np.float64]) -> Fit:
-    """Mean and standard error of numbers, one for each instance."""
-    count = len(values)
-    return Fit(float(values.mean()), float(values.std(ddof=1) / math.sqrt(count)) if count > 1 else 0.0, count)
-
-
-def slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The least-squares slope of each column of y in x."""
-    return np.asarray(np.polyfit(x, y, 1)[0])
-
-
-def power(x: NDArray[np.float64], y: NDArray[np.float64]) -> Fit:
-    """The exponent p of y ∝ x^p, fitted for each instance; y has shape (len(x), instances)."""
-    return spread(slopes(np.log(x), np.log(y)))
-
-
 def _times(matrix: Tensor, x: Tensor) -> Tensor:
     return (matrix @ x.unsqueeze(-1)).squeeze(-1)
 
 
-def _dot(x: Tensor, y: Tensor) -> Tensor:
-    return (x * y).sum(-1)
-
-
-def _norm(x: Tensor) -> Tensor:
-    return _dot(x, x).sqrt()
-
-
-def _ratio(x: Tensor, y: Tensor) -> Tensor:
-    """x / y, and 0 where y is 0."""
-    return torch.where(y > 0, x / torch.where(y > 0, y, 1.0), 0.0)
+def norm(x: Tensor) -> Tensor:
+    """‖x‖ over the last dimension."""
+    return x.square().sum(-1).sqrt()

@@ -2,15 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
-import numpy as np
-
-from bome_studies.study import Claim, Preset
+from bome_studies.study import Claim, Preset, decided
 from bome_studies.toys.protocol import ETAS, GRID, HORIZON, STEP_SIZES, TS
-from bome_studies.toys.trials import Outcome, Trace, Trial
+from bome_studies.toys.trials import Trace, Traces, Trial
 
-Outcomes = Mapping[str, Outcome]
+Outcomes = Mapping[str, Traces]
 
 NEAR = {"coreset": 0.05, "minimax": 0.5, "lls": 0.01}
 """At most how far from the optimum a run ends that has reached it."""
@@ -23,17 +20,17 @@ LABELS = {"bome": "BOME", "bsg1": "BSG-1", "bvfsm": "BVFSM", "penalty": "Penalty
 BASELINES = ("bsg1", "bvfsm", "penalty")
 
 
-def claims(preset: Preset, made: Sequence[Trial], outcomes: Outcomes) -> tuple[Claim, ...]:
-    """All claims in the order of the report; preset smoke decides none of them."""
-    found = [
+def claims(preset: Preset, trials: Sequence[Trial], outcomes: Outcomes) -> tuple[Claim, ...]:
+    """All claims in the order of the report; preset smoke leaves all of them open."""
+    judged = [
         *_coreset(outcomes),
         *_minimax(outcomes),
         *_lls(outcomes),
-        *_coefficients(made, outcomes),
+        *_coefficients(trials, outcomes),
         *_all_toys(outcomes),
         *_references(outcomes),
     ]
-    return tuple(replace(claim, holds=None) for claim in found) if preset == "smoke" else tuple(found)
+    return decided(judged, preset)
 
 
 def _coreset(outcomes: Outcomes) -> Iterable[Claim]:
@@ -174,9 +171,9 @@ def _lls(outcomes: Outcomes) -> Iterable[Claim]:
             )
 
 
-def _coefficients(made: Sequence[Trial], outcomes: Outcomes) -> Iterable[Claim]:
+def _coefficients(trials: Sequence[Trial], outcomes: Outcomes) -> Iterable[Claim]:
     for method in ("bvfsm", "penalty"):
-        ends = [trace.theta[-1] for trace in grid("coreset", method, made, outcomes).values()]
+        ends = [trace.theta[-1] for trace in grid("coreset", method, trials, outcomes).values()]
         yield Claim(
             f"The convergence point of {LABELS[method]} depends on its coefficients",
             A1,
@@ -187,7 +184,7 @@ def _coefficients(made: Sequence[Trial], outcomes: Outcomes) -> Iterable[Claim]:
     for method in ("bvfsm", "penalty"):
         for task in ("coreset", "minimax", "lls"):
             cells = {
-                pair: away for pair, away in best_by_pair(task, method, made, outcomes).items() if math.isfinite(away)
+                pair: away for pair, away in best_by_pair(task, method, trials, outcomes).items() if math.isfinite(away)
             }
             pair = min(cells, key=lambda pair: cells[pair])
             names = ("c_z", "c_ln") if method == "bvfsm" else ("λ", "γ")
@@ -297,10 +294,10 @@ def radius(trace: Trace) -> list[float]:
     return [math.hypot(*v, *theta) for v, theta in zip(trace.v, trace.theta, strict=True)]
 
 
-def grid(task: str, method: str, made: Sequence[Trial], outcomes: Outcomes) -> dict[tuple[float, float], Trace]:
+def grid(task: str, method: str, trials: Sequence[Trial], outcomes: Outcomes) -> dict[tuple[float, float], Trace]:
     """The run of each pair of coefficients; of several that differ in a third one, that which ends nearest."""
     best: dict[tuple[float, float], Trace] = {}
-    for trial in made:
+    for trial in trials:
         if trial.name.startswith(f"grid-{task}-{method}-"):
             pair, trace = (trial.coefficients[0][1], trial.coefficients[1][1]), outcomes[trial.name]["a"]
             if pair not in best or _away(task, trace) < _away(task, best[pair]):
@@ -308,9 +305,11 @@ def grid(task: str, method: str, made: Sequence[Trial], outcomes: Outcomes) -> d
     return best
 
 
-def best_by_pair(task: str, method: str, made: Sequence[Trial], outcomes: Outcomes) -> dict[tuple[float, float], float]:
+def best_by_pair(
+    task: str, method: str, trials: Sequence[Trial], outcomes: Outcomes
+) -> dict[tuple[float, float], float]:
     """The distance from the optimum at the end for each pair of coefficients."""
-    return {pair: _away(task, trace) for pair, trace in grid(task, method, made, outcomes).items()}
+    return {pair: _away(task, trace) for pair, trace in grid(task, method, trials, outcomes).items()}
 
 
 def _away(task: str, trace: Trace) -> float:
@@ -326,13 +325,6 @@ def variant_of(trial: Trial) -> str:
     words += [f"inner_lr={trial.inner_lr:g}"] if trial.inner_lr is not None else []
     words += [f"{name}={value:g}" for name, value in trial.coefficients]
     return " ".join([*words, f"steps={trial.steps}"])
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean, and its standard error where there are several values."""
-    if len(values) < 2:
-        return values[0], None
-    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
 def _missed(task: str, traces: Iterable[Trace]) -> bool | None:

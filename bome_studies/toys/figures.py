@@ -1,10 +1,9 @@
-"""The figures of the toy experiment, drawn from traces alone."""
+"""The figures of the toy study, drawn from traces alone."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
@@ -20,10 +19,7 @@ from bome.reports.figures import (
     PURPLE,
     RED,
     SKY,
-    STYLE,
-    Drawing,
     convex,
-    render,
 )
 from bome.reports.scenes import SCENES
 from bome_studies.toys.claims import radius
@@ -60,12 +56,6 @@ Curves = Mapping[str, Trace]
 """Traces by label."""
 
 Value = Callable[[Trace], Sequence[float]]
-
-
-def draw(name: str, title: str, caption: str, make: Callable[..., Figure], *arguments: Any) -> Drawing:
-    """Make a figure in the style of all reports."""
-    with mpl.rc_context(STYLE):
-        return Drawing(name, title, caption, render(make(*arguments)))
 
 
 def coreset_paths(paths: Paths, variant: str) -> Figure:

@@ -1,4 +1,4 @@
-"""Which runs the toy experiment consists of."""
+"""Which runs the toy study consists of."""
 
 from dataclasses import replace
 
@@ -30,11 +30,11 @@ RESCALED = 0.1
 
 
 def trials(preset: Preset) -> list[Trial]:
-    """All runs of the experiment, the long ones first."""
-    made = [*_coreset(preset), *_coreset_ablations(preset), *_minimax(), *_lls(preset), *_grids(preset)]
+    """All runs of the study, the long ones first."""
+    runs = [*_coreset(preset), *_coreset_ablations(preset), *_minimax(), *_lls(preset), *_grids(preset)]
     if preset == "smoke":
-        return [_shortened(trial) for trial in made]
-    return sorted(made, key=_cost, reverse=True)
+        return [_shortened(trial) for trial in runs]
+    return sorted(runs, key=_cost, reverse=True)
 
 
 def _coreset(preset: Preset) -> list[Trial]:
@@ -48,7 +48,7 @@ def _coreset(preset: Preset) -> list[Trial]:
         ("code", "code", 1.0, "default"),
         ("paper", "paper", 1.0, "default"),
     )
-    made = []
+    runs = []
     for label, variant, factor, form in cases:
         for method in COMPARED:
             steps = 5000 if form == "published" or preset == "paper" or method == "bome" else 1000
@@ -56,38 +56,38 @@ def _coreset(preset: Preset) -> list[Trial]:
             short = preset == "quick" and method == "penalty" and (label, form) != ("code", "published")
             starts = ("a",) if short else ("a", "b", "c")
             name = f"coreset-{label}-{method}-{form}"
-            made.append(Trial(name, "coreset", variant, method, form, steps, starts, factor))
-    return made
+            runs.append(Trial(name, "coreset", variant, method, form, steps, starts, factor))
+    return runs
 
 
 def _coreset_ablations(preset: Preset) -> list[Trial]:
     """BOME with other T and η from the first start. The code's T = 1 uses α = 0.1."""
-    made = []
+    runs = []
     for variant, form in ABLATED.items():
         for t in TS:
             steps = 5000 if preset == "paper" or t == 1 else 2000
             alpha = 0.1 if variant == "code" and t == 1 else None
             name = f"coreset-{variant}-T{t}"
-            made.append(Trial(name, "coreset", variant, "bome", form, steps, inner_steps=t, inner_lr=alpha))
-        made += [
+            runs.append(Trial(name, "coreset", variant, "bome", form, steps, inner_steps=t, inner_lr=alpha))
+        runs += [
             Trial(f"coreset-{variant}-eta{eta}", "coreset", variant, "bome", form, steps, coefficients=(("eta", eta),))
             for eta in ETAS
             if eta != 0.5
         ]
-    return made
+    return runs
 
 
 def _minimax() -> list[Trial]:
-    made = []
+    runs = []
     for variant in ("code", "paper"):
         for form in FORMS:
             for method in COMPARED:
                 name = f"minimax-{variant}-{method}-{form}"
-                made.append(Trial(name, "minimax", variant, method, form, steps=200, rows=200))
-            made.append(Trial(f"minimax-{variant}-ogda-{form}", "minimax", variant, "ogda", form, steps=2000))
-        made.append(Trial(f"minimax-{variant}-gda-default", "minimax", variant, "gda", "default", steps=2000, rows=500))
-        made += _minimax_ablations(variant, ABLATED[variant])
-    return made + [
+                runs.append(Trial(name, "minimax", variant, method, form, steps=200, rows=200))
+            runs.append(Trial(f"minimax-{variant}-ogda-{form}", "minimax", variant, "ogda", form, steps=2000))
+        runs.append(Trial(f"minimax-{variant}-gda-default", "minimax", variant, "gda", "default", steps=2000, rows=500))
+        runs += _minimax_ablations(variant, ABLATED[variant])
+    return runs + [
         Trial(f"minimax-code-{method}-lr{lr}", "minimax", "code", method, "published", round(HORIZON / lr), lr=lr)
         for lr in STEP_SIZES
         for method in COMPARED
@@ -96,11 +96,11 @@ def _minimax() -> list[Trial]:
 
 def _minimax_ablations(variant: str, form: Form) -> list[Trial]:
     """BOME with other T and η."""
-    made = [
+    runs = [
         Trial(f"minimax-{variant}-T{t}", "minimax", variant, "bome", form, 2000 if t == 1 else 500, inner_steps=t)
         for t in TS
     ]
-    return made + [
+    return runs + [
         Trial(f"minimax-{variant}-eta{eta}", "minimax", variant, "bome", form, 500, coefficients=(("eta", eta),))
         for eta in ETAS
         if eta != 0.5
@@ -110,18 +110,18 @@ def _minimax_ablations(variant: str, form: Form) -> list[Trial]:
 def _lls(preset: Preset) -> list[Trial]:
     """As coded (T = 1); as coded with the paper's T = 10; with the misprint corrected; and as printed."""
     many = 2000 if preset == "paper" else 500
-    made = []
+    runs = []
     for method in COMPARED:
-        made += [Trial(f"lls-code-{method}-{form}", "lls", "code", method, form, 2000, rows=500) for form in FORMS]
+        runs += [Trial(f"lls-code-{method}-{form}", "lls", "code", method, form, 2000, rows=500) for form in FORMS]
         for label, variant in (("code10", "code"), ("corrected", "corrected"), ("paper", "paper")):
             name = f"lls-{label}-{method}-published"
-            made.append(Trial(name, "lls", variant, method, "published", many, inner_steps=10))
-    return made
+            runs.append(Trial(name, "lls", variant, method, "published", many, inner_steps=10))
+    return runs
 
 
 def _grids(preset: Preset) -> list[Trial]:
     """The end points for all coefficients; ε of Penalty is varied in preset paper only."""
-    made = []
+    runs = []
     for task, steps in (
         ("coreset", 5000 if preset == "paper" else 1000),
         ("minimax", 200),
@@ -131,13 +131,13 @@ def _grids(preset: Preset) -> list[Trial]:
             for b in GRID:
                 pair = (("c_z", a), ("c_ln", b))
                 name = f"grid-{task}-bvfsm-{a}-{b}"
-                made.append(Trial(name, task, "code", "bvfsm", "published", steps, coefficients=pair, rows=1))
+                runs.append(Trial(name, task, "code", "bvfsm", "published", steps, coefficients=pair, rows=1))
                 for epsilon in GRID if preset == "paper" else (None,):
                     more = () if epsilon is None else (("epsilon", epsilon),)
                     name = f"grid-{task}-penalty-{a}-{b}" + ("" if epsilon is None else f"-{epsilon}")
                     both = (("lam", a), ("gamma", b), *more)
-                    made.append(Trial(name, task, "code", "penalty", "published", steps, coefficients=both, rows=1))
-    return made
+                    runs.append(Trial(name, task, "code", "penalty", "published", steps, coefficients=both, rows=1))
+    return runs
 
 
 def _shortened(trial: Trial) -> Trial:

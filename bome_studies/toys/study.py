@@ -3,62 +3,42 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bome._typing import Report
 from bome.reports.figures import Drawing
-from bome_studies.study import Findings, Preset, Report, Row, Section
+from bome.runs.choice import mean_and_error
+from bome_studies.figures import draw
+from bome_studies.notes import paragraph, points
+from bome_studies.page import command
+from bome_studies.parts import results_of
+from bome_studies.study import SMOKE_NOTE, Findings, Preset, Row, Section
 from bome_studies.toys import claims, figures
 from bome_studies.toys.protocol import COMPARED, ETAS, HORIZON, STEP_SIZES, TS, trials
-from bome_studies.toys.trials import Outcome, Trace, Trial, carry_out
-
-ABOUT = (
-    "The paper tests its method on three problems with known solutions: a coreset problem, a bilinear minimax game, "
-    "and a problem whose inner solution is not unique (it lacks the lower-level singleton, LLS). Each is run as the "
-    "authors' code has it and as the paper prints it, with the methods as the authors ran them (“published”) and in "
-    "their correct form (“default”). Beside each claim stands whether it holds here."
-)
-
-NOTES = (
-    "Variant “code” has the constants of the authors' code, “paper” those printed. On the coreset problem the two "
-    "differ in a data point, in the factor on f (0.1 or 1) and in one start; “rescaled” is the printed problem with f "
-    "times 0.1.",
-    "q̂ is measured alike for all methods: how much T plain gradient steps from θ decrease g. This probe is counted "
-    "neither in time nor in evaluations.",
-    "A gradient-equivalent is one evaluation of f or g with its gradient; a Hessian-vector or cross product counts as "
-    "two.",
-    "A method reaches the optimum of the coreset problem if it ends within 0.05 of it, the saddle point if ‖(v, θ)‖ is "
-    "at most 0.5 at the end (5.66 at the start), and the LLS solution if it ends within 0.01 of it. All runs are "
-    "deterministic; means and standard errors are over starts. Where a run still came nearer in its second half, by "
-    "more than 5 %, it cannot be said that it misses the optimum.",
-    "In preset quick, coreset runs other than those of BOME and of the reference end points have 1,000 steps in place "
-    "of 5,000 (ablations 2,000 but for T = 1), Penalty runs from the first start only unless published on variant "
-    "code, and its grid leaves ε as published.",
-)
-
-LOW_NOTE = "Preset smoke takes a few steps only: it shows that everything works, and says nothing of the claims."
+from bome_studies.toys.trials import Trace, Traces, Trial, perform, restored
 
 
 class Toys:
-    """The toy experiment."""
+    """The toy study."""
 
     name = "toys"
 
-    def carry_out(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
+    def run(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; trials that are finished in `folder` are read, not run again."""
-        made = trials(preset)
-        outcomes = carry_out(made, folder, report, workers)
+        planned = trials(preset)
+        outcomes = results_of(planned, perform, folder, report, workers, restored)
         return Findings(
             title="The toy problems of the paper",
-            about=ABOUT,
-            sections=(_coreset(outcomes), _minimax(outcomes), _lls(outcomes), _grids(made, outcomes)),
-            claims=claims.claims(preset, made, outcomes),
-            rows=tuple(_rows(preset, made, outcomes)),
-            notes=(LOW_NOTE, *NOTES) if preset == "smoke" else NOTES,
+            about=paragraph(__file__, "about"),
+            sections=(_coreset(outcomes), _minimax(outcomes), _lls(outcomes), _grids(planned, outcomes)),
+            claims=claims.claims(preset, planned, outcomes),
+            rows=tuple(_rows(preset, planned, outcomes)),
+            notes=(*((SMOKE_NOTE,) if preset == "smoke" else ()), *points(__file__, "notes")),
         )
 
 
 TOYS = Toys()
 
 
-def _coreset(outcomes: Mapping[str, Outcome]) -> Section:
+def _coreset(outcomes: Mapping[str, Traces]) -> Section:
     drawings = []
     for label, form, what in (
         ("code", "published", "The authors' constants and their forms of the methods"),
@@ -69,7 +49,7 @@ def _coreset(outcomes: Mapping[str, Outcome]) -> Section:
         variant = "code" if label == "code" else "paper"
         paths = {method: outcomes[f"coreset-{label}-{method}-{form}"] for method in COMPARED}
         drawings.append(
-            figures.draw(
+            draw(
                 f"coreset-paths-{label}-{form}",
                 "Paths of θ on the coreset problem",
                 f"{what}. Shaded: the convex hull, in which θ must lie; blue, dashed: θ^(T), what θ would be after T "
@@ -82,7 +62,7 @@ def _coreset(outcomes: Mapping[str, Outcome]) -> Section:
     for label, form, f_star in (("code", "published", 0.72), ("paper", "default", 9.0)):
         curves = {method: outcomes[f"coreset-{label}-{method}-{form}"]["a"] for method in COMPARED}
         drawings.append(
-            figures.draw(
+            draw(
                 f"coreset-losses-{label}-{form}",
                 f"f and q̂ on the coreset problem, variant {label}",
                 f"From the first start, {form} forms. Dashed: f at the optimum; a method may lie below it only where "
@@ -99,7 +79,7 @@ def _coreset(outcomes: Mapping[str, Outcome]) -> Section:
             ("η, at T = 10", _by_eta("coreset", variant, outcomes)),
         )
         drawings.append(
-            figures.draw(
+            draw(
                 f"coreset-ablation-{variant}",
                 f"BOME with other T and η on the coreset problem, variant {variant}",
                 "From the first start. The paths hardly differ; the floor of the distance is that of the constant step "
@@ -110,21 +90,18 @@ def _coreset(outcomes: Mapping[str, Outcome]) -> Section:
                 r"distance to $\theta^*$",
             )
         )
-    about = (
-        "min c‖θ − x₀‖² where θ is the mean of four points with weights softmax(v): the point of their hull nearest to "
-        "x₀."
-    )
+    about = paragraph(__file__, "coreset")
     return Section("Coreset", about, tuple(drawings))
 
 
-def _minimax(outcomes: Mapping[str, Outcome]) -> Section:
+def _minimax(outcomes: Mapping[str, Traces]) -> Section:
     drawings = []
     for variant, form in (("code", "published"), ("paper", "published"), ("paper", "default")):
         curves = {method: outcomes[f"minimax-{variant}-{method}-{form}"]["a"] for method in (*COMPARED, "ogda")}
         curves["gda"] = outcomes[f"minimax-{variant}-gda-default"]["a"]
         box = " (v and θ are kept in [−10, 10])" if variant == "code" else " (no bounds)"
         drawings.append(
-            figures.draw(
+            draw(
                 f"minimax-paths-{variant}-{form}",
                 f"Paths on the minimax problem, variant {variant}, {form} forms",
                 f"The saddle point is to be found{box}. Gradient descent-ascent (GDA) spirals outwards.",
@@ -135,7 +112,7 @@ def _minimax(outcomes: Mapping[str, Outcome]) -> Section:
         )
         few = {method: trace for method, trace in curves.items() if method in COMPARED}
         drawings.append(
-            figures.draw(
+            draw(
                 f"minimax-losses-{variant}-{form}",
                 f"f and q̂ on the minimax problem, variant {variant}, {form} forms",
                 "f = vθ is 0 at the saddle point; its axis is logarithmic beyond ±1. The look-ahead of q̂ is unbounded.",
@@ -147,7 +124,7 @@ def _minimax(outcomes: Mapping[str, Outcome]) -> Section:
             )
         )
         drawings.append(
-            figures.draw(
+            draw(
                 f"minimax-distance-{variant}-{form}",
                 f"Distance to the saddle point, variant {variant}, {form} forms",
                 "Right: over the 2,000 steps that Optimistic GD and gradient descent-ascent have.",
@@ -161,7 +138,7 @@ def _minimax(outcomes: Mapping[str, Outcome]) -> Section:
             ("η, at T = 10", _by_eta("minimax", variant, outcomes)),
         ]
         drawings.append(
-            figures.draw(
+            draw(
                 f"minimax-ablation-{variant}",
                 f"BOME with other T and η on the minimax problem, variant {variant}",
                 "All settings converge; the rates differ, as the eigenvalues of the bilinear step predict.",
@@ -170,18 +147,18 @@ def _minimax(outcomes: Mapping[str, Outcome]) -> Section:
             )
         )
     drawings.append(_step_sizes(outcomes))
-    about = "min over v of max over θ of vθ, as a bilevel problem: f = vθ and g = −vθ. The saddle point is (0, 0)."
+    about = paragraph(__file__, "minimax")
     return Section("Minimax", about, tuple(drawings))
 
 
-def _step_sizes(outcomes: Mapping[str, Outcome]) -> Drawing:
+def _step_sizes(outcomes: Mapping[str, Traces]) -> Drawing:
     curves = {f"ξ = α = {lr:g}": outcomes[f"minimax-code-bome-lr{lr}"]["a"] for lr in STEP_SIZES}
     ends = {
         method: {lr: claims.radius(outcomes[f"minimax-code-{method}-lr{lr}"]["a"])[-1] for lr in STEP_SIZES}
         for method in COMPARED
     }
     scaled = {f"ξ = α = {lr:g}": lr for lr in STEP_SIZES}
-    return figures.draw(
+    return draw(
         "minimax-step-sizes",
         "Step sizes on the minimax problem",
         f"{HORIZON}/ξ steps each, variant code, published forms. Left: the rate per ξ depends on αT, as α = ξ.",
@@ -192,7 +169,7 @@ def _step_sizes(outcomes: Mapping[str, Outcome]) -> Drawing:
     )
 
 
-def _lls(outcomes: Mapping[str, Outcome]) -> Section:
+def _lls(outcomes: Mapping[str, Traces]) -> Section:
     drawings = []
     axes: tuple[tuple[str, figures.Axis, str], ...] = (
         ("published", "seconds", "CPU time of the steps alone"),
@@ -202,7 +179,7 @@ def _lls(outcomes: Mapping[str, Outcome]) -> Section:
     for form, axis, what in axes:
         curves = {method: outcomes[f"lls-code-{method}-{form}"]["a"] for method in COMPARED}
         drawings.append(
-            figures.draw(
+            draw(
                 f"lls-{form}-{axis}",
                 f"The four panels of the LLS problem over {what}, {form} forms",
                 "Variant code, T = 1, 2,000 steps. BSG-1 never leaves its start, where f_v = 0 and g_θ = 0.",
@@ -221,7 +198,7 @@ def _lls(outcomes: Mapping[str, Outcome]) -> Section:
         )
     ]
     drawings.append(
-        figures.draw(
+        draw(
             "lls-forms",
             "Other forms of the LLS problem",
             "T = 10 as the paper says, published forms of the methods. As printed every v is optimal, so that nothing "
@@ -230,28 +207,23 @@ def _lls(outcomes: Mapping[str, Outcome]) -> Section:
             groups,
         )
     )
-    about = (
-        "g(v, ·) is smallest wherever θ₁ = v, whatever θ₂ is; f chooses among these. The solution is v = 1, θ = (1, 1)."
-    )
+    about = paragraph(__file__, "lls")
     return Section("Degenerate inner problem (LLS)", about, tuple(drawings))
 
 
-def _grids(made: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Section:
+def _grids(planned: Sequence[Trial], outcomes: Mapping[str, Traces]) -> Section:
     ends = {
-        method: {pair: trace.theta[-1] for pair, trace in claims.grid("coreset", method, made, outcomes).items()}
+        method: {pair: trace.theta[-1] for pair, trace in claims.grid("coreset", method, planned, outcomes).items()}
         for method in ("bvfsm", "penalty")
     }
     tables = {
-        method: {task: claims.best_by_pair(task, method, made, outcomes) for task in ("coreset", "minimax", "lls")}
+        method: {task: claims.best_by_pair(task, method, planned, outcomes) for task in ("coreset", "minimax", "lls")}
         for method in ("bvfsm", "penalty")
     }
     names = {"bvfsm": (r"$c_z$", r"$c_{\ln}$"), "penalty": (r"$\lambda_0$", r"$\gamma_0$")}
-    about = (
-        "The paper searches the coefficients of BVFSM and Penalty in {0.001, 0.01, 0.1}. Here are all end points: on "
-        "the coreset problem they lie far apart, so that the answer is that of the coefficients."
-    )
+    about = paragraph(__file__, "coefficients")
     drawings = (
-        figures.draw(
+        draw(
             "grid-end-points",
             "End points of BVFSM and Penalty on the coreset problem",
             "Variant code, published forms, from the first start; one point for each pair of coefficients.",
@@ -259,7 +231,7 @@ def _grids(made: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Section:
             ends,
             names,
         ),
-        figures.draw(
+        draw(
             "grid-distances",
             "Distance to the optimum at the end",
             "For each pair of coefficients, variant code, published forms: θ to θ* on the coreset problem, ‖(v, θ)‖ on "
@@ -272,18 +244,18 @@ def _grids(made: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Section:
     return Section("Coefficients of BVFSM and Penalty", about, drawings)
 
 
-def _by_t(task: str, variant: str, outcomes: Mapping[str, Outcome]) -> dict[str, Trace]:
+def _by_t(task: str, variant: str, outcomes: Mapping[str, Traces]) -> dict[str, Trace]:
     return {f"T = {t}": outcomes[f"{task}-{variant}-T{t}"]["a"] for t in TS}
 
 
-def _by_eta(task: str, variant: str, outcomes: Mapping[str, Outcome]) -> dict[str, Trace]:
+def _by_eta(task: str, variant: str, outcomes: Mapping[str, Traces]) -> dict[str, Trace]:
     names = {eta: "T10" if eta == 0.5 else f"eta{eta}" for eta in ETAS}
     return {f"η = {eta:g}": outcomes[f"{task}-{variant}-{name}"]["a"] for eta, name in names.items()}
 
 
-def _rows(preset: Preset, made: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> list[Row]:
+def _rows(preset: Preset, planned: Sequence[Trial], outcomes: Mapping[str, Traces]) -> list[Row]:
     rows = []
-    for trial in made:
+    for trial in planned:
         traces = [*outcomes[trial.name].values()]
         measured = {
             "f": [trace.f[-1] for trace in traces],
@@ -292,11 +264,11 @@ def _rows(preset: Preset, made: Sequence[Trial], outcomes: Mapping[str, Outcome]
             "gradient_equivalents": [trace.units[-1] for trace in traces],
         }
         for metric, values in measured.items():
-            mean, se = claims.mean_and_error(values)
+            mean, se = mean_and_error(values)
             rows.append(
                 Row(
                     trial.task, trial.method, claims.variant_of(trial), metric, mean, se, len(values), preset,
-                    f"bome reproduce toys --preset {preset}",
+                    command("toys", preset),
                 )
             )  # fmt: skip
     return rows

@@ -1,18 +1,11 @@
-"""Trials: a method on a toy problem from one or several starts, measured alike for all methods, and stored."""
+"""Trials: a method on a toy problem from one or several starts, measured alike for all methods."""
 
-import json
 import math
-import multiprocessing
-import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,8 +13,9 @@ from torch.func import grad, vmap
 from torch.optim import SGD
 
 from bome._typing import Loss
+from bome.core.threads import one_thread
 from bome.core.trees import Pair
-from bome.errors import NonFiniteError, RunInterruptedError, WorkerError
+from bome.errors import NonFiniteError
 from bome.inner import GradientDescent
 from bome.loop import run
 from bome.methods import Batched, Compiled, Method
@@ -30,7 +24,6 @@ from bome.problem import Problem, either
 from bome.runs.names import METHODS
 from bome.runs.plan import build
 from bome.stopping import MaxSteps
-from bome.storage.atomic import write_atomic
 from bome.tasks import TASKS, Task
 
 EPS_BSG1 = {"coreset": 1e-50, "minimax": 1e-50, "lls": 1e-8}
@@ -38,9 +31,6 @@ EPS_BSG1 = {"coreset": 1e-50, "minimax": 1e-50, "lls": 1e-8}
 
 EARLY = 60
 """The first so many steps are all measured, as most of a path is run through in them."""
-
-PARTS = "parts"
-"""The folder of finished trials in that of an experiment."""
 
 Form = Literal["published", "default"]
 """A method as its paper has it (our default), or as the authors of the BOME paper ran it."""
@@ -118,35 +108,13 @@ class Trace:
         return [point[entry] for point in getattr(self, name)]
 
 
-Outcome = dict[str, Trace]
+Traces = dict[str, Trace]
 """The traces of a trial by start."""
 
 
-def carry_out(
-    trials: Sequence[Trial], folder: Path, done: Callable[[str, int, int], None], workers: int
-) -> dict[str, Outcome]:
-    """Run all trials whose outcome is not in the folder yet, and read the others.
-
-    Args:
-        trials: with different names.
-        folder: of the experiment.
-        done: called with (name, trials done, trials in all).
-        workers: processes; 1 runs them in this one.
-    """
-    outcomes = {trial.name: found for trial in trials if (found := _read(folder, trial)) is not None}
-    missing = [trial for trial in trials if trial.name not in outcomes]
-    for name in [*outcomes][:1]:
-        done(name, len(outcomes), len(trials))
-    for trial, outcome in each(perform, missing, workers):
-        write_atomic(_path(folder, trial), _dump(trial, outcome))
-        outcomes[trial.name] = outcome
-        done(trial.name, len(outcomes), len(trials))
-    return outcomes
-
-
-def perform(trial: Trial) -> Outcome:
+def perform(trial: Trial) -> Traces:
     """Run a trial with one thread, which for tensors of a few entries is the fastest."""
-    with _one_thread():
+    with one_thread():
         tasks = [TASKS[trial.task](variant=trial.variant, start=start) for start in trial.starts]
         method = make_method(trial, tasks[0])
         if len(tasks) > 1 and method.requires == Needs.FIRST_ORDER:
@@ -299,89 +267,6 @@ class _Observer:
         return math.nan if optimum is None else optimum.distance(Pair((v,), (theta,)))
 
 
-Part = TypeVar("Part")
-Found = TypeVar("Found")
-
-
-def each(work: Callable[[Part], Found], parts: Sequence[Part], workers: int) -> Iterator[tuple[Part, Found]]:
-    """Each part with what the work on it gives, as they end.
-
-    Args:
-        work: a function of a module, which processes can find by its name.
-        parts: what is to be done.
-        workers: processes; with 1 it is done in this one.
-    """
-    if workers < 2 or len(parts) < 2:
-        for part in parts:
-            yield part, work(part)
-        return
-    # Spawned, since forking a process that has threads may hang.
-    context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
-    with ProcessPoolExecutor(min(workers, len(parts)), context, _quiet) as pool:
-        try:
-            under_way = {pool.submit(_heeded, work, part): part for part in parts}
-            for task in as_completed(under_way):
-                yield under_way[task], task.result()
-        except BrokenProcessPool:
-            raise WorkerError from None
-        except BaseException:  # an interruption does not wait for the parts that are under way
-            for worker in multiprocessing.active_children():
-                if worker not in others:
-                    worker.terminate()
-            raise
-
-
-def _quiet() -> None:
-    """In a worker: leave it to the main process to react to Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _heeded(work: Callable[[Part], Found], part: Part) -> Found:
-    """In a worker: the work on a part; once it was told to stop, and has saved its state, no other part is begun."""
-    if _stopped:
-        raise _stopped[0]
-    try:
-        return work(part)
-    except RunInterruptedError as error:
-        _stopped.append(error)
-        raise
-
-
-_stopped: list[RunInterruptedError] = []
-"""In a worker: what told it to stop."""
-
-
-def _path(folder: Path, trial: Trial) -> Path:
-    return folder / PARTS / f"{trial.name}.json"
-
-
-def _spec(trial: Trial) -> dict[str, Any]:
-    spec: dict[str, Any] = json.loads(json.dumps(asdict(trial)))
-    return spec
-
-
-def _dump(trial: Trial, outcome: Outcome) -> str:
-    # Python's JSON writes and reads NaN and Infinity; only this module reads these files.
-    return json.dumps({"trial": _spec(trial), "outcome": {start: asdict(trace) for start, trace in outcome.items()}})
-
-
-def _read(folder: Path, trial: Trial) -> Outcome | None:
-    """The stored outcome of the very same trial; None if there is none, or a damaged one."""
-    try:
-        found = json.loads(_path(folder, trial).read_text(encoding="utf-8"))
-        if found["trial"] != _spec(trial):
-            return None
-        return {start: Trace(**trace) for start, trace in found["outcome"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Tensors of a few entries: more threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+def restored(stored: dict[str, Any]) -> Traces:
+    """The traces of a trial as they are stored."""
+    return {start: Trace(**trace) for start, trace in stored.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bome_studies.matrix.cells import CELLS, METHODS, Outcome, outcome
+from bome_studies.matrix.cells import CELLS, METHODS, Attempt, attempt
 from bome_studies.matrix.launch import launch
 from bome_studies.matrix.measures import LAYERS, T, precision
 from tests.distributed import started
@@ -36,26 +36,26 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     return of
 
 
-def check_same_step(found: Outcome) -> None:
+def check_same_step(found: Attempt) -> None:
     assert found.works, found.message
     assert found.error <= CELLS[found.cell].tolerance
     assert found.same
 
 
-def among(found: Any, cell: str, method: str) -> Outcome:
-    return next(Outcome(**o) for o in found["outcomes"] if (o["cell"], o["method"]) == (cell, method))
+def among(found: Any, cell: str, method: str) -> Attempt:
+    return next(Attempt(**o) for o in found["attempts"] if (o["cell"], o["method"]) == (cell, method))
 
 
 @pytest.mark.parametrize("method", FIRST_ORDER)
 @pytest.mark.parametrize("cell", ALONE)
 def test_a_first_order_step_is_the_plain_one(cell: str, method: str) -> None:
-    check_same_step(outcome(cell, method))
+    check_same_step(attempt(cell, method))
 
 
 @pytest.mark.parametrize("method", SECOND_ORDER)
 @pytest.mark.parametrize("cell", ALONE)
 def test_a_second_order_method_makes_the_plain_step_or_refuses_before_it(cell: str, method: str) -> None:
-    found = outcome(cell, method)
+    found = attempt(cell, method)
     if cell in TAKES_SECOND_ORDER:
         check_same_step(found)
     else:

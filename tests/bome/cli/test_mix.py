@@ -1,4 +1,4 @@
-"""`bome mix` and `bome bench mix`, `bome bench scale`."""
+"""`bome mix`."""
 
 import json
 import re
@@ -10,8 +10,6 @@ from safetensors import safe_open
 from bome.apps.mix import outputs
 from bome.cli.main import execute
 from bome.mixture import GPT
-from bome_studies.mixing import trials as mix_trials
-from bome_studies.scale import trials as scale_trials
 
 TEXT = "the rocket orbits the moon. a probe maps mars. our station sees a comet. "
 QUICK = ["--set", "steps=3", "--set", "warmup=2", "--set", "length=8", "--set", "batch=1", "--set", "width=8"]
@@ -85,32 +83,3 @@ def test_mistakes_become_one_line(texts: list[str], tmp_path: Path, capsys: pyte
         printed = capsys.readouterr().err
         assert word in printed
         assert printed.count("\n") == 1
-
-
-@pytest.mark.parametrize(("name", "trials"), [("mix", mix_trials), ("scale", scale_trials)])
-def test_a_benchmark_leaves_aims_figures_and_a_page_and_is_read_back(
-    name: str, trials: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = ["bench", name, "--preset", "smoke", "--out", str(tmp_path / "out")]
-    if name == "scale":  # processes of their own take too long here
-        monkeypatch.setattr(trials, "of_ranks", lambda ranks, protocol: {"seconds": 1.0, "ratio": 1.0})
-    assert execute([*out, "--quiet"]) == 0
-    for measure in ("perform", "of_model", "of_samples", "of_ranks"):
-        monkeypatch.setattr(trials, measure, None, raising=False)
-    assert execute([*out, "--docs", str(tmp_path / "docs"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert len(told["claims"]) == {"mix": 5, "scale": 5}[name]
-    assert all(claim["holds"] is None for claim in told["claims"])  # of so little nothing can be said
-    text = (tmp_path / "docs" / f"bench-{name}.md").read_text()
-    linked = re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)
-    assert linked
-    assert all((tmp_path / "docs" / path).exists() for path in linked)
-
-
-def test_the_projection_is_what_paper_and_pencil_give() -> None:
-    """7e9 parameters on 8 GPUs: 16 bytes of each parameter are 14 GB a GPU, 4 more bytes 3.5 GB."""
-    told = scale_trials.projection()
-    assert told["plain"] == pytest.approx(14.0)
-    assert told["bome"] == pytest.approx(17.5)
-    assert told["evaluation"] == pytest.approx(3 * 14 * 7 / 8)
-    assert told["step"] == pytest.approx(7 * 36.75)

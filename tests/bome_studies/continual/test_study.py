@@ -1,7 +1,6 @@
 """Runs of continual learning: interrupted and continued, on the command line, and as an experiment."""
 
 import json
-import signal
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from bome.cli.main import execute
 from bome.continual.run import Spec, Summary, ended, learn
 from bome.continual.settings import STRATEGIES
-from bome.errors import ProblemError, RunInterruptedError
+from bome.errors import ProblemError
 from bome.storage.folder import Folder
 from bome_studies import page
 from bome_studies.continual import record, study
@@ -21,27 +20,9 @@ from bome_studies.continual.protocol import ABLATIONS, PROTOCOLS, Candidate, Pro
 from bome_studies.continual.results import Entry, Missing, Results, Runs
 from bome_studies.continual.study import carry_out, choose, collected, one_part, place
 from bome_studies.study import Claim
-from bome_studies.toys import trials
 
 DIGITS = "continual-digits"
 NAMES = (*STRATEGIES, "ctn+itd:total", "ctn+bome:auto")
-
-
-def test_a_worker_that_was_told_to_stop_begins_no_other_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "_stopped", [])
-    begun: list[int] = []
-
-    def work(part: int) -> int:
-        begun.append(part)
-        if part == 1:
-            raise RunInterruptedError(signal.SIGTERM, 7)
-        return part
-
-    assert trials._heeded(work, 0) == 0
-    for part in (1, 2):
-        with pytest.raises(RunInterruptedError, match="after step 7"):
-            trials._heeded(work, part)
-    assert begun == [0, 1]
 
 
 # --- the experiment ---------------------------------------------------------------------------------------------------
@@ -65,8 +46,8 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(study, "PROTOCOLS", {"smoke": (SMALL,)})
-    page.prepare(tmp_path, "continual", "smoke")
-    findings = study.CONTINUAL.carry_out("smoke", tmp_path, silent)
+    Folder(tmp_path).claim("reproduce", {"study": "continual", "preset": "smoke"}, "")
+    findings = study.CONTINUAL.run("smoke", tmp_path, silent)
     page.write(tmp_path, findings)
     choice = json.loads((tmp_path / "parts" / DIGITS / "tuning" / "offline-chosen.json").read_text())
     best = max(choice["tried"], key=lambda one: one["acc"])
@@ -85,7 +66,7 @@ def test_the_experiment_chooses_on_the_tuning_tasks_runs_and_draws(
     assert len(findings.sections) == 2
     assert all(claim.holds is None for claim in findings.claims)  # smoke decides nothing
     monkeypatch.setattr("bome.continual.run._Run", None)  # a second time everything is read
-    again = study.CONTINUAL.carry_out("smoke", tmp_path, silent)
+    again = study.CONTINUAL.run("smoke", tmp_path, silent)
     assert again.rows == findings.rows
 
 
@@ -101,7 +82,7 @@ def test_the_finished_runs_can_be_reported_and_kept_in_a_record(
 ) -> None:
     monkeypatch.setattr(study, "PROTOCOLS", {"smoke": (SMALL,)})
     folder, path = tmp_path / "first", tmp_path / "runs.jsonl"
-    page.prepare(folder, "continual", "smoke")
+    Folder(folder).claim("reproduce", {"study": "continual", "preset": "smoke"}, "")
     (folder / "parts").mkdir()
     assert execute(["report", str(folder)]) == 2
     assert "no run in" in capsys.readouterr().err
@@ -213,7 +194,7 @@ def test_an_interrupted_experiment_keeps_what_has_ended(
 ) -> None:
     monkeypatch.setattr(study, "PROTOCOLS", {"smoke": (SMALL,)})
     folder, path = tmp_path / "first", tmp_path / "runs.jsonl"
-    page.prepare(folder, "continual", "smoke")
+    Folder(folder).claim("reproduce", {"study": "continual", "preset": "smoke"}, "")
     one_part("smoke", DIGITS, "ctn+itd", 0, folder)
 
     def interrupted(part: object) -> None:

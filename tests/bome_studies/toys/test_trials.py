@@ -1,6 +1,5 @@
-"""The toy experiment: its trials, what they measure, and what is said of the outcome."""
+"""The trials of the toy study: what they measure, against the library and the authors' code."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,50 +9,20 @@ import torch
 
 from bome.certificate import certify
 from bome.inner import GradientDescent
-from bome.methods import BOME, BSG1, BVFSM, Penalty
 from bome.oracles import AutogradOracle
 from bome.problem import Batches
 from bome.runs.perform import perform as perform_plan
 from bome.runs.plan import plan
 from bome.tasks import coreset, minimax
-from bome_studies.catalogue import BENCH, REPRODUCE, load
+from bome_studies.parts import PARTS, results_of
 from bome_studies.toys import claims
-from bome_studies.toys.protocol import COMPARED, GRID, trials
-from bome_studies.toys.trials import PARTS, Trial, carry_out, make_method, perform, units
+from bome_studies.toys.protocol import trials
+from bome_studies.toys.trials import Traces, Trial, perform, restored, units
 
 
 def _short(name: str, **changes: object) -> Trial:
     trial = next(trial for trial in trials("quick") if trial.name == name)
     return replace(trial, steps=12, compiled=False, **changes)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("preset", ["smoke", "quick", "paper"])
-def test_trials_have_different_names_that_can_be_files(preset: str) -> None:
-    names = [trial.name for trial in trials(preset)]  # type: ignore[arg-type]
-    assert len(set(names)) == len(names)
-    assert all(Path(name).name == name for name in names)
-
-
-def test_the_paper_preset_has_the_full_protocol() -> None:
-    made = {trial.name: trial for trial in trials("paper")}
-    assert all(trial.steps == 5000 for name, trial in made.items() if name.startswith("coreset"))
-    assert all(made[f"coreset-code-{m}-published"].starts == ("a", "b", "c") for m in COMPARED)
-    assert sum(name.startswith("grid-coreset-penalty") for name in made) == len(GRID) ** 3
-    assert made["coreset-code-T1"].inner_lr == 0.1  # the authors' α there
-
-
-def test_published_forms_have_the_settings_of_the_authors() -> None:
-    made = {
-        trial.name: make_method(trial, coreset()) for trial in trials("quick") if trial.name.startswith("coreset-code")
-    }
-    inner = GradientDescent(0.05, 10)
-    assert made["coreset-code-bome-published"] == BOME(inner, eps=1e-4)
-    assert made["coreset-code-bsg1-published"] == BSG1(inner, eps=1e-50)
-    assert made["coreset-code-penalty-published"] == Penalty(inner, 0.1, 0.01, 0.01, 1e-4, "mean")
-    assert made["coreset-code-bvfsm-published"] == BVFSM(
-        inner, c_z=0.1, c_ln=0.1, schedule="constant", weight="published", steps=5000
-    )
-    assert made["coreset-code-bome-default"] == BOME(inner)
 
 
 def test_a_trial_is_the_run_of_the_same_plan() -> None:
@@ -108,22 +77,20 @@ def test_divergence_ends_a_trial_without_an_error() -> None:
     assert trace.steps[-1] < 60
 
 
+def _traces(trials: list[Trial], folder: Path) -> dict[str, Traces]:
+    return results_of(trials, perform, folder, lambda *_: None, 1, restored)
+
+
 def test_finished_trials_are_read_and_changed_ones_run_again(tmp_path: Path) -> None:
-    made = [_short("minimax-code-bome-published"), _short("minimax-code-gda-default")]
-    calls: list[tuple[str, int, int]] = []
-    first = carry_out(made, tmp_path, lambda *told: calls.append(told), workers=1)
-    assert [told[1:] for told in calls] == [(1, 2), (2, 2)]
-    path = tmp_path / PARTS / f"{made[0].name}.json"
-    stored = json.loads(path.read_text())
-    stored["outcome"]["a"]["f"][-1] = 123.0
-    path.write_text(json.dumps(stored))
-    again = carry_out(made, tmp_path, lambda *told: None, workers=1)
-    assert again[made[0].name]["a"].f[-1] == 123.0
-    assert again[made[1].name] == first[made[1].name]
-    path.write_text("{")  # damaged: run again
-    assert carry_out(made, tmp_path, lambda *told: None, workers=1)[made[0].name]["a"].f == first[made[0].name]["a"].f
-    longer = [replace(made[0], steps=13)]
-    assert carry_out(longer, tmp_path, lambda *told: None, workers=1)[made[0].name]["a"].steps[-1] == 13
+    planned = [_short("minimax-code-bome-published"), _short("minimax-code-gda-default")]
+    first = _traces(planned, tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / PARTS).iterdir()}
+    assert _traces(planned, tmp_path) == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / PARTS).iterdir()} == before
+    (tmp_path / PARTS / f"{planned[0].name}.json").write_text("{")  # damaged: run again
+    assert _traces(planned, tmp_path)[planned[0].name]["a"].f == first[planned[0].name]["a"].f
+    longer = [replace(planned[0], steps=13)]
+    assert _traces(longer, tmp_path)[planned[0].name]["a"].steps[-1] == 13
 
 
 def test_gradient_descent_ascent_grows_as_the_formula_says() -> None:
@@ -146,15 +113,3 @@ def test_the_published_multiplier_stalls_where_the_authors_does() -> None:
     trial = next(trial for trial in trials("quick") if trial.name == "minimax-code-T10")
     trace = perform(trial)["a"]
     assert (trace.theta[-1][0], trace.v[-1][0]) == pytest.approx((-3.8603394e-05, 1.0472894e-04), rel=1e-6)
-
-
-def test_the_mean_and_its_standard_error() -> None:
-    assert claims.mean_and_error([2.0]) == (2.0, None)
-    mean, error = claims.mean_and_error([1.0, 3.0])
-    assert mean == 2.0
-    assert error == pytest.approx(1.0)
-
-
-def test_every_experiment_has_its_own_name() -> None:
-    assert all(load(place).name == name for name, place in REPRODUCE.items())
-    assert all(load(place).name == f"bench-{name}" for name, place in BENCH.items())
