@@ -27,12 +27,6 @@ def test_a_gap_of_zero_does_not_stop_the_logarithm() -> None:
         assert len(figures.draw(Group((make_run(rows),)))) == 1
 
 
-def test_runs_are_told_apart_by_start_or_by_name() -> None:
-    a, b = make_run([], start="a", name="one"), make_run([], start="b", name="two")
-    assert Group((a, b)).labels() == ["from start a", "from start b"]
-    assert Group((a, a)).labels() == ["one", "one"]
-
-
 def test_long_curves_are_thinned_but_keep_their_end() -> None:
     x, y = figures._thin(range(12_345), [1.0] * 12_345)
     assert len(x) <= 1100
