@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bome.cli.console import line, stage_bar, table, told_how_to_continue
+from bome.cli.console import line, resumable, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:  # scikit-learn takes a while to import
@@ -61,7 +61,7 @@ def clean_into(out: Path | None, request: "Request", *, quiet: bool) -> tuple[Pa
         report("reading", 0, 1)
         inputs = read(request)
         folder = outputs.default_place(inputs) if out is None else out
-        with told_how_to_continue(request.command(folder)):
+        with resumable(folder):
             return folder, outputs.clean_into(folder, request, inputs, report)
 
 

@@ -6,8 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import line, progress_bar, table, told_how_to_continue
+from bome.cli.console import line, progress_bar, resumable, table
 from bome.cli.options import Json, Out, Quiet, Seed, parse_settings
+
+SETTINGS = (
+    "steps, warmup, inner_steps, inner_lr, theta_lr, outer_lr, eta, batch, target_batch, length, form, width or layers"
+)
 
 
 def mix(
@@ -17,7 +21,7 @@ def mix(
     target: Annotated[Path, typer.Option("--target", help="A text file or folder to do well on.")],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated. A wrong key is told all of them."),
+        typer.Option("--set", metavar="KEY=VALUE", help=f"A setting: {SETTINGS}; may be repeated."),
     ] = None,
     out: Out = None,
     seed: Seed = 0,
@@ -35,7 +39,7 @@ def mix(
     inputs = read(request)
     place = outputs.default_place(request, inputs) if out is None else out
     steps = inputs.recipe.steps
-    with told_how_to_continue(request.command(place)), progress_bar(steps, quiet=quiet or as_json) as bar:
+    with resumable(place), progress_bar(steps, quiet=quiet or as_json) as bar:
         summary = outputs.mix_into(place, request, inputs, bar.follow("mix", steps))
     _tell(place, summary, quiet=quiet, as_json=as_json)
 

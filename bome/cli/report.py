@@ -37,7 +37,7 @@ def make_page(folder: Path, docs: Path | None = None) -> Path:
     return page(folder, docs=docs)
 
 
-def _kind(folder: Path) -> str:
+def kind_of(folder: Path) -> str:
     """What a folder holds; without config.json it may hold several runs."""
     if not (folder / CONFIG).exists():
         return "run"
@@ -45,7 +45,7 @@ def _kind(folder: Path) -> str:
 
 
 def _page_of(folder: Path) -> Page:
-    kind = _kind(folder)
+    kind = kind_of(folder)
     if kind in BUILT_IN:
         return BUILT_IN[kind]
     pages = plugins("bome.pages", BUILT_IN, callable)

@@ -1,45 +1,102 @@
-"""`bome resume`: continue a run where it was interrupted."""
+"""`bome resume`: continue whatever was interrupted, in its folder."""
 
+import json
+import os
+import shlex
 import warnings
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import note
-from bome.cli.options import Folder, Json, Quiet, Settings, parse_settings
-from bome.cli.run import run_plan, run_stream, show
-from bome.continual.run import spec_in
-from bome.errors import ProblemError
+from bome.cli.console import line, note
+from bome.cli.options import Folder as FolderArgument
+from bome.cli.options import Json, Quiet, Settings, parse_settings
+from bome.cli.report import kind_of, make_page
+from bome.cli.run import run_plan, show
+from bome.errors import ProblemError, StorageError
 from bome.reports import write_report
 from bome.runs import directory
 from bome.runs.plan import Plan
 from bome.runs.plan import plan as make_plan
 from bome.storage import checkpoint
+from bome.storage.folder import CONFIG, Config, Folder
 
 KEPT = ("outer_lr", "theta_lr", "momentum", "decay")
 """Settings that live in the saved optimisers and schedulers: a resumed run goes on with the saved ones."""
 
 
 def resume(
-    folder: Folder,
+    context: typer.Context,
+    folder: FolderArgument,
     settings: Settings = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Continue although the configuration is not that of the checkpoints.")
+        bool, typer.Option("--force", help="Continue a run although its configuration is not that of the checkpoints.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Continue a run from its newest good checkpoint to the end; --set steps=N makes it longer."""
-    spec = spec_in(folder)
-    if spec is not None:
-        if settings:
-            raise ProblemError("the settings of a run on a stream of tasks cannot be changed: start a new one")
-        run_stream(spec, folder, quiet=quiet, as_json=as_json)
+    """Continue what was interrupted: a run, a sweep, a cleaning, a mixture, a study or the demonstration.
+
+    A run goes on from its newest good checkpoint; --set steps=N makes it longer. Anything else goes on by the command
+    in config.json.
+    """
+    if kind_of(folder) == "run":
+        _resume_run(folder, parse_settings(settings), force=force, quiet=quiet, as_json=as_json)
         return
+    if settings or force:
+        raise ProblemError("--set and --force are for single runs on a task: start anew to change something else")
+    config, summary = Folder(folder).config(), Folder(folder).summary()
+    if summary is None or summary.get("status", directory.FINISHED) != directory.FINISHED:
+        _repeat(context, folder, config, quiet=quiet, as_json=as_json)
+        return
+    page = folder / directory.REPORT
+    if not page.exists():  # the work may have been stopped between its last part and its page
+        page = make_page(folder)
+    if not quiet:
+        note("finished already: nothing to do")
+    if as_json:
+        line(json.dumps(summary, ensure_ascii=False))
+    elif not quiet:
+        line(f"report: {page}")
+
+
+def _repeat(context: typer.Context, folder: Path, config: Config, *, quiet: bool, as_json: bool) -> None:
+    """Carry out the command of a folder again, which goes on with what is there; no shell has a part in it."""
+    verbs: Any = context.find_root().command
+    name, *words = _words(folder, config)
+    if name not in verbs.commands:
+        raise ProblemError(f"{folder / CONFIG}: there is no verb {name!r}: install the package that has it")
+    place = Path(config.place)
+    if not place.is_dir():
+        warnings.warn(f"{place}, where this was begun, does not exist: paths are looked up from here", stacklevel=2)
+        place = Path.cwd()
+    words += ["--out", str(folder if place.samefile(os.curdir) else folder.absolute())]  # the last one counts
+    words += ["--quiet"] if quiet else []
+    words += ["--json"] if as_json else []
+    verb = verbs.commands[name]
+    with chdir(place), verb.make_context(name, words, parent=context.find_root()) as inner:
+        verb.invoke(inner)
+
+
+def _words(folder: Path, config: Config) -> list[str]:
+    """The verb of a stored command and what follows it; nothing but the command that makes such folders passes."""
+    verb = "run" if config.kind == "continual" else config.kind
+    try:
+        words = shlex.split(config.command)
+    except ValueError:
+        words = []
+    if words[:2] != ["bome", verb]:
+        raise StorageError(f"{folder / CONFIG} is damaged: its command does not begin with 'bome {verb}'")
+    return words[1:]
+
+
+def _resume_run(folder: Path, settings: dict[str, str], *, force: bool, quiet: bool, as_json: bool) -> None:
+    """Continue a run on a task from its newest good checkpoint."""
     before = directory.read_config(folder)
-    plan = make_plan(before.task, before.method, {**before.set, **parse_settings(settings)}, before.seed)
+    plan = make_plan(before.task, before.method, {**before.set, **settings}, before.seed)
     config = directory.configure(plan, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
     saved = _newest(folder)
     changes = _changes(directory.read_spec(folder), config.spec) or _method_changes(saved, plan)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import line, number, stage_bar, table, told_how_to_continue
+from bome.cli.console import line, number, resumable, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
 from bome.continual.settings import check_single_task
 from bome.errors import BilevelError, ProblemError
@@ -83,9 +83,8 @@ def sweep(
         if job.seed == 0:
             stock.look(job)  # refuses what cannot work, before anything is run or written
     folder = out if out is not None else _default_folder(task, method, spec)
-    command = _command(spec, folder, workers, backend)
-    Folder(folder).claim("sweep", spec, command)
-    with told_how_to_continue(command), stage_bar("sweep", quiet=quiet or as_json) as report:
+    Folder(folder).claim("sweep", spec, _command(spec, folder, workers, backend))
+    with resumable(folder), stage_bar("sweep", quiet=quiet or as_json) as report:
         outcomes = run_jobs(jobs, folder, report, workers, backend.value, stock=stock)
     choices = ranked(outcomes.values())
     summary = _summary(choices, folder, list(axes))
@@ -130,8 +129,8 @@ def _command(spec: Mapping[str, Any], folder: Path, workers: int, backend: Backe
         seeds=spec["seeds"],
         log_every=spec["log_every"],
         out=folder,
-        workers=workers if workers > 1 else None,
-        backend=None if backend == BackendChoice.loky else backend.value,
+        workers=workers,
+        backend=backend,
     )
 
 

@@ -227,7 +227,7 @@ def test_an_interrupted_sweep_says_how_to_continue_and_continues(number: int, co
     assert err.startswith("error: interrupted by SIG")
     continued = re.search(r"continue with: (bome .*)\n$", err)
     assert continued is not None
-    assert continued.group(1).split()[1:3] == ["sweep", "lls"]
+    assert continued.group(1).split()[1:3] == ["resume", "x"]
     before = os.getcwd()
     os.chdir(tmp_path)
     try:
