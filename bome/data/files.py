@@ -57,15 +57,15 @@ class DataSet:
 
 def data_folder() -> Path | None:
     """`BOME_DATA`, if it is set."""
-    given = os.environ.get("BOME_DATA")
-    return Path(given) if given else None
+    folder = os.environ.get("BOME_DATA")
+    return Path(folder) if folder else None
 
 
 def cache_folder() -> Path:
     """`BOME_CACHE`, or the user's cache directory."""
-    given = os.environ.get("BOME_CACHE")
-    if given:
-        return Path(given)
+    folder = os.environ.get("BOME_CACHE")
+    if folder:
+        return Path(folder)
     import pooch
 
     return Path(pooch.os_cache("bome"))

@@ -85,8 +85,8 @@ class _Product(torch.autograd.Function):
         if dim is None or shared is not None:
             raise ProblemError("models that run as a batch share their samples")
         rows = rows.movedim(dim, 0)
-        found = _Product.apply(kernel, adjoint, rows.flatten(0, 1), x)  # type: ignore[no-untyped-call]
-        return found.unflatten(0, rows.shape[:2]), 0
+        wide = _Product.apply(kernel, adjoint, rows.flatten(0, 1), x)  # type: ignore[no-untyped-call]
+        return wide.unflatten(0, rows.shape[:2]), 0
 
 
 def _times(weight: Tensor, x: Tensor) -> Tensor:

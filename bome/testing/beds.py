@@ -218,8 +218,8 @@ def raw_step(stepper: Stepper, batches: Batches | None = None) -> Step:
     """The method's own step, before any optimiser."""
     method, oracle = stepper.method, stepper.oracle
     oracle.begin()
-    wanted = batches_for(method) if batches is None else batches
-    return method.step(oracle, stepper.problem.point, stepper.state, wanted, stepper.metric)
+    batch = batches_for(method) if batches is None else batches
+    return method.step(oracle, stepper.problem.point, stepper.state, batch, stepper.metric)
 
 
 def variables(stepper: Stepper) -> Leaves:

@@ -330,8 +330,8 @@ def hold_schedule(method: Method) -> Method:
     kind = typing.get_type_hints(type(method)).get("schedule")
     if kind is None or "constant" not in typing.get_args(kind):
         return method
-    known = {f.name for f in fields(method)}  # type: ignore[arg-type]
-    steps = {"steps": 1000} if "steps" in known and getattr(method, "steps", None) is None else {}
+    names = {f.name for f in fields(method)}  # type: ignore[arg-type]
+    steps = {"steps": 1000} if "steps" in names and getattr(method, "steps", None) is None else {}
     return replace(method, schedule="constant", **steps)  # type: ignore[type-var]
 
 

@@ -82,19 +82,19 @@ def check_equality_and_hash(make: Make) -> None:
 def check_repr_can_be_read_back(make: Make) -> None:
     """`repr` is an expression that makes the same method: it stands in reports and run directories."""
     method = make(BED_SETTINGS)
-    known = {kind.__name__: kind for kind in (type(method), GradientDescent, AdamDescent)}
+    kinds = {kind.__name__: kind for kind in (type(method), GradientDescent, AdamDescent)}
     try:
-        back = _read(ast.parse(repr(method), mode="eval").body, known)
+        back = _read(ast.parse(repr(method), mode="eval").body, kinds)
     except (KeyError, SyntaxError, ValueError) as error:
         raise AssertionError(f"{method!r} cannot be read back: {error}") from None
     require(back == method, f"{method!r} reads back as {back!r}")
 
 
-def _read(node: ast.expr, known: Mapping[str, Any]) -> Any:
+def _read(node: ast.expr, kinds: Mapping[str, Any]) -> Any:
     """The value of an expression of literals and of calls of known classes."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        arguments = [_read(x, known) for x in node.args]
-        return known[node.func.id](*arguments, **{str(k.arg): _read(k.value, known) for k in node.keywords})
+        arguments = [_read(x, kinds) for x in node.args]
+        return kinds[node.func.id](*arguments, **{str(k.arg): _read(k.value, kinds) for k in node.keywords})
     if isinstance(node, ast.Name) and node.id in ("nan", "inf"):
         return float(node.id)
     return ast.literal_eval(node)
@@ -115,9 +115,9 @@ def check_declares_itself(make: Make) -> None:
     for what in ("inner_batches", "outer_batches", "period"):
         number = getattr(method, what)
         require(isinstance(number, int) and number >= 1, f"{what} is {number!r}, not a whole number of at least 1")
-    known = {f.name for f in fields(method)}  # type: ignore[arg-type]
+    names = {f.name for f in fields(method)}  # type: ignore[arg-type]
     for name, values in method.variants.items():
-        require(set(values) <= known, f"variant {name!r} sets {sorted(set(values) - known)}, which are no fields")
+        require(set(values) <= names, f"variant {name!r} sets {sorted(set(values) - names)}, which are no fields")
 
 
 def check_refuses_nonsense(make: Make) -> None:

@@ -27,10 +27,10 @@ def check_problem(problem: Problem, batches: Batches | None = None) -> None:
     Raises:
         AssertionError: a check failed; the message names it.
     """
-    given = Batches() if batches is None else batches
+    batch = Batches() if batches is None else batches
     for check in PROBLEM_CHECKS:
         try:
-            check(problem, given)
+            check(problem, batch)
         except AssertionError as error:
             raise AssertionError(f"the problem fails {check.__name__}: {error}") from None
 

@@ -212,11 +212,11 @@ def check_graphs_are_freed(make: Make) -> None:
     saved: weakref.WeakSet[_Saved] = weakref.WeakSet()
 
     def pack(x: Tensor) -> _Saved:
-        kept = _Saved(x)
-        saved.add(kept)
-        return kept
+        holder = _Saved(x)
+        saved.add(holder)
+        return holder
 
-    with saved_tensors_hooks(pack, lambda kept: kept.tensor):
+    with saved_tensors_hooks(pack, lambda holder: holder.tensor):
         stepper.step_on(batches_for(stepper.method))
     require(not saved, f"{len(saved)} tensors of the graph of a step are still held after it")
     gc.freeze()  # leaves out of sight what is there already
