@@ -17,8 +17,8 @@ from rich.table import Table
 
 from bome._typing import Report
 from bome.errors import BilevelError, RunInterruptedError
-from bome.runs.directory import CONFIG
 from bome.stopping import Progress
+from bome.storage.folder import CONFIG
 
 REFRESH_SECONDS = 0.2
 """Looking at a tensor waits for the device, so the bar looks rarely."""

@@ -88,7 +88,7 @@ def _solve_toys(out: Path, seed: int, command: str, *, quiet: bool) -> None:
 def _solved(folder: Path, plan: Plan, progress: Callable[[Progress], None] | None) -> dict[str, Any]:
     """The summary of a run in its folder; if it has not ended there it starts again, since it takes seconds."""
     config = directory.configure(plan, save_every=plan.settings.steps)
-    if (folder / directory.CONFIG).exists() and directory.read_config(folder).spec == config.spec:
+    if (folder / CONFIG).exists() and directory.read_config(folder).spec == config.spec:
         summary = directory.read_summary(folder)
         if summary is not None and summary["status"] == directory.FINISHED:
             return summary

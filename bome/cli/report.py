@@ -10,8 +10,7 @@ from bome.cli.options import Folder as FolderArgument
 from bome.errors import ProblemError
 from bome.reports import write_report
 from bome.runs.names import plugins
-from bome.storage import jsonfile
-from bome.storage.folder import CONFIG
+from bome.storage.folder import CONFIG, Folder
 
 Page = Callable[..., Path]
 """Makes the page of a folder and returns where it is; one that also takes `docs` can write documentation there."""
@@ -41,7 +40,7 @@ def kind_of(folder: Path) -> str:
     """What a folder holds; without config.json it may hold several runs."""
     if not (folder / CONFIG).exists():
         return "run"
-    return str(jsonfile.read_object(folder / CONFIG).get("kind", "run"))
+    return Folder(folder).config().kind
 
 
 def _page_of(folder: Path) -> Page:

@@ -10,7 +10,7 @@ from bome.continual.run import Spec, spec_in, summary_in
 from bome.continual.streams import about_stream
 from bome.errors import ProblemError
 from bome.runs import directory
-from bome.storage.folder import Folder
+from bome.storage.folder import CONFIG, Folder
 from bome.storage.jsonfile import read_rows
 
 
@@ -120,12 +120,12 @@ def load(folder: Path) -> tuple[directory.Collection, list[Run]]:
     """Read a run directory, or a directory of run directories."""
     if not folder.is_dir():
         raise ProblemError(f"{folder} is not a directory")
-    if (folder / directory.CONFIG).exists() and not (folder / directory.COLLECTION).exists():
+    if (folder / CONFIG).exists() and not (folder / directory.COLLECTION).exists():
         run = load_run(folder)
         return directory.Collection(f"{run.task} by {run.method}", "", run.command, [run.name]), [run]
     collection = directory.read_collection(folder)
     if not collection.runs:
-        raise ProblemError(f"{folder} is not a run directory: it has no {directory.CONFIG}")
+        raise ProblemError(f"{folder} is not a run directory: it has no {CONFIG}")
     return collection, [load_run(folder / name) for name in collection.runs]
 
 

@@ -8,7 +8,6 @@ figures/         the figures of the report
 report.html      everything on one page
 """
 
-import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from typing import Any, get_args
 from bome._version import __version__
 from bome.core.seeds import seed_everything
 from bome.errors import NonFiniteError, ProblemError, StorageError
-from bome.loop import Record
+from bome.loop import SAVE_EVERY, Record
 from bome.methods.base import Method
 from bome.oracles import OracleName
 from bome.runs.names import TASKS
@@ -27,10 +26,14 @@ from bome.runs.perform import Performance, default_log_every, perform
 from bome.runs.plan import Plan
 from bome.stopping import Progress
 from bome.storage import jsonfile
-from bome.storage.folder import free_place
+from bome.storage.command import command_line
+from bome.storage.folder import CONFIG, SUMMARY, Folder, free_place
 
-CONFIG, METRICS, SUMMARY, REPORT = "config.json", "metrics.jsonl", "summary.json", "report.html"
+METRICS, REPORT = "metrics.jsonl", "report.html"
 CHECKPOINTS, FIGURES, SPEC = "checkpoints", "figures", "spec.json"
+
+RUN = "run"
+"""The kind of folder."""
 
 COLLECTION = "collection.json"
 """In a directory of run directories that belong together: which, in what order, and why."""
@@ -73,13 +76,24 @@ class Config:
         return {"task": self.task, "method": self.method, "set": self.set, "seed": self.seed}
 
     @property
+    def details(self) -> dict[str, Any]:
+        """What does not decide the result, but is needed to go on or to show it."""
+        return {key: value for key, value in asdict(self).items() if key not in (*self.spec, "version")}
+
+    @property
     def command(self) -> str:
         """The command that repeats the run."""
-        words = ["bome", "run", self.task, "--method", self.method]
-        words += [word for key, value in self.set.items() for word in ("--set", f"{key}={value}")]
-        words += ["--seed", str(self.seed)]
-        words += ["--oracle", self.oracle] if self.oracle != "auto" else []
-        return shlex.join(words)
+        return command_line("run", self.task, **self._options())
+
+    def command_in(self, folder: Path) -> str:
+        """The complete command, which repeats the run in its directory with as many rows and checkpoints."""
+        logged = None if self.log_every == default_log_every(self.settings["steps"]) else self.log_every
+        saved = None if self.save_every == SAVE_EVERY else self.save_every
+        return command_line("run", self.task, **self._options(), log_every=logged, save_every=saved, out=folder)
+
+    def _options(self) -> dict[str, Any]:
+        oracle = None if self.oracle == "auto" else self.oracle
+        return {"method": self.method, "set": self.set, "seed": self.seed, "oracle": oracle}
 
 
 def configure(made: Plan, *, oracle: OracleName = "auto", log_every: int | None = None, save_every: int) -> Config:
@@ -120,39 +134,37 @@ def prepare(folder: Path, config: Config) -> None:
     Raises:
         ProblemError: the directory holds something else.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ProblemError(f"{folder} is a file: choose another --out")
-    if folder.is_dir() and any(folder.iterdir()):
-        _check_replaceable(folder, config)
+    if Folder(folder).state(RUN, config.spec) != "new":
+        started = any((folder / CHECKPOINTS).glob("step_*"))
+        if started and (read_summary(folder) or {}).get("status") != FINISHED:
+            raise ProblemError(
+                f"{folder} holds this run, unfinished: continue it with 'bome resume', or choose another --out"
+            )
         clear(folder)
     write_config(folder, config)
 
 
 def write_config(folder: Path, config: Config) -> None:
     """Write `config.json`, and beside the checkpoints what they are made with."""
-    jsonfile.write(folder / CONFIG, asdict(config))
+    Folder(folder).configure(RUN, config.spec, config.command_in(folder), config.details)
     jsonfile.write(folder / CHECKPOINTS / SPEC, config.spec)
 
 
 def read_config(folder: Path) -> Config:
-    """Read `config.json`."""
-    if not (folder / CONFIG).exists():
-        raise ProblemError(f"{folder} is not a run directory: it has no {CONFIG}")
-    return config_from(jsonfile.read_object(folder / CONFIG), str(folder / CONFIG))
-
-
-def config_from(found: dict[str, Any], where: str) -> Config:
-    """The configuration that an object of JSON is.
+    """Read `config.json`.
 
     Raises:
-        StorageError: it is none; `where` it was found is told.
+        ProblemError: there is none, or it is not that of a run.
+        StorageError: it is damaged.
     """
+    stored = Folder(folder).config(RUN)
+    values = {**stored.spec, **stored.details, "version": stored.version}
     kinds: dict[str, type] = {"task": str, "method": str, "set": dict, "seed": int, "log_every": int, "save_every": int}
     kinds |= {"settings": dict, "about": str, "version": str}
-    right = set(found) == {*kinds, "oracle"} and found["oracle"] in get_args(OracleName)
-    if not right or not all(isinstance(found[name], kind) for name, kind in kinds.items()):
-        raise StorageError(f"{where} is damaged: it is not the configuration of a run")
-    return Config(**found)
+    right = set(values) == {*kinds, "oracle"} and values["oracle"] in get_args(OracleName)
+    if not right or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
+        raise StorageError(f"{folder / CONFIG} is damaged: it is not the configuration of a run")
+    return Config(**values)
 
 
 @dataclass(frozen=True)
@@ -267,25 +279,15 @@ def _summary(made: Plan, result: Performance | None, status: str, reason: str, s
     }
 
 
-def _check_replaceable(folder: Path, config: Config) -> None:
-    other = "choose another --out"
-    if not (folder / CONFIG).exists():
-        raise ProblemError(f"{folder} is not empty and not a run directory: {other}")
-    if read_config(folder).spec != config.spec:
-        raise ProblemError(f"{folder} holds a run with another configuration: {other}")
-    started = any((folder / CHECKPOINTS).glob("step_*"))
-    if started and (read_summary(folder) or {}).get("status") != FINISHED:
-        raise ProblemError(f"{folder} holds this run, unfinished: continue it with 'bome resume', or {other}")
-
-
 def clear(folder: Path) -> None:
     """Remove what a run leaves in its directory, and only that."""
     try:
-        for name in (SUMMARY, REPORT, METRICS, CONFIG):
+        for name in (SUMMARY, REPORT, METRICS):
             (folder / name).unlink(missing_ok=True)
         for name in (CHECKPOINTS, FIGURES):
             if (folder / name).is_dir():
                 shutil.rmtree(folder / name)
+        (folder / CONFIG).unlink(missing_ok=True)  # last: without it the rest would be nobody's
     except OSError as error:
         raise StorageError(f"cannot clear {folder}: {error.strerror}") from error
 

@@ -7,7 +7,7 @@ summary.json  the outcome; written last
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +44,7 @@ class Config:
         command: the complete command, as it can be typed in a shell.
         place: the working directory that the command was given in.
         version: of this library.
+        details: what does not decide the result, but is needed to go on or to show it.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Config:
     command: str
     place: str
     version: str
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 class Folder:
@@ -63,13 +65,16 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def claim(self, kind: str, spec: Mapping[str, Any], command: str) -> State:
+    def claim(
+        self, kind: str, spec: Mapping[str, Any], command: str, details: Mapping[str, Any] | None = None
+    ) -> State:
         """Make the folder that of a command, unless it is that of another one.
 
         Args:
             kind: which verb asks.
             spec: what decides the result, as JSON has it.
             command: complete, with `--out`, as it can be typed in a shell.
+            details: what does not decide it.
 
         Returns:
             "new" if nothing was there, "same" if there is unfinished work of the same specification, which stays,
@@ -81,25 +86,15 @@ class Folder:
         """
         state = self.state(kind, spec)
         if state != "finished":
-            config = Config(kind, dict(spec), command, os.getcwd(), __version__)
-            jsonfile.write(self.path / CONFIG, asdict(config))
+            self.configure(kind, spec, command, details)
         return state
 
-    def state(self, kind: str, spec: Mapping[str, Any]) -> State:
-        """What `claim` returns or refuses; nothing is written."""
-        other = "choose another --out"
-        if self.path.exists() and not self.path.is_dir():
-            raise ProblemError(f"{self.path} is a file: {other}")
-        if self.is_free():
-            return "new"
-        if not (self.path / CONFIG).exists():
-            raise ProblemError(f"{self.path} is not empty and holds nothing of bome's: {other}")
-        config, noun = self.config(), _noun(kind)
-        if config.kind != kind:
-            raise ProblemError(f"{self.path} holds a {_noun(config.kind)}, not a {noun}: {other}")
-        if _text(config.spec) != _text(spec):
-            raise ProblemError(f"{self.path} holds another {noun}, with other inputs or settings: {other}")
-        return "same" if self.summary() is None else "finished"
+    def configure(
+        self, kind: str, spec: Mapping[str, Any], command: str, details: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write `config.json`, whatever the folder is now; the arguments are those of `claim`."""
+        config = Config(kind, dict(spec), command, os.getcwd(), __version__, dict(details or {}))
+        jsonfile.write(self.path / CONFIG, asdict(config))
 
     def is_free(self) -> bool:
         """Whether nothing is there but strays of dead processes and locks."""
@@ -119,21 +114,27 @@ class Folder:
         config = self.config()
         return config.kind == kind and _text(config.spec) == _text(spec)
 
-    def config(self) -> Config:
+    def config(self, kind: str | None = None) -> Config:
         """What `config.json` says.
 
+        Args:
+            kind: the kind that is wanted, if it matters.
+
         Raises:
-            ProblemError: there is none.
+            ProblemError: there is none, or it is of another kind.
             StorageError: it is damaged.
         """
         path = self.path / CONFIG
         if not path.exists():
             raise ProblemError(f"{self.path} is not a folder of bome: it has no {CONFIG}")
         values = jsonfile.read_object(path)
-        kinds = {"kind": str, "spec": dict, "command": str, "place": str, "version": str}
+        kinds = {"kind": str, "spec": dict, "command": str, "place": str, "version": str, "details": dict}
         if set(values) != set(kinds) or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
             raise StorageError(f"{path} is damaged: it does not say which command of bome made this folder")
-        return Config(**values)
+        config = Config(**values)
+        if kind is not None and config.kind != kind:
+            raise ProblemError(f"{self.path} holds a {_noun(config.kind)}, not a {_noun(kind)}")
+        return config
 
     def summary(self) -> dict[str, Any] | None:
         """What `summary.json` says; None if the work has not ended.
@@ -147,6 +148,22 @@ class Folder:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Write `summary.json`, after everything else."""
         jsonfile.write(self.path / SUMMARY, dict(summary))
+
+    def state(self, kind: str, spec: Mapping[str, Any]) -> State:
+        """What `claim` returns or refuses; nothing is written."""
+        other = "choose another --out"
+        if self.path.exists() and not self.path.is_dir():
+            raise ProblemError(f"{self.path} is a file: {other}")
+        if self.is_free():
+            return "new"
+        if not (self.path / CONFIG).exists():
+            raise ProblemError(f"{self.path} is not empty and holds nothing of bome's: {other}")
+        config, noun = self.config(), _noun(kind)
+        if config.kind != kind:
+            raise ProblemError(f"{self.path} holds a {_noun(config.kind)}, not a {noun}: {other}")
+        if _text(config.spec) != _text(spec):
+            raise ProblemError(f"{self.path} holds another {noun}, with other inputs or settings: {other}")
+        return "same" if self.summary() is None else "finished"
 
 
 def free_place(name: str, kind: str | None = None, spec: Mapping[str, Any] | None = None) -> Path:

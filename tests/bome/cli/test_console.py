@@ -7,8 +7,8 @@ import pytest
 from bome.cli import console
 from bome.cli.console import StoppedError, printable, resumable
 from bome.errors import BilevelError, RunInterruptedError
-from bome.runs import directory
 from bome.stopping import Progress
+from bome.storage.folder import CONFIG
 
 
 def test_the_bar_looks_at_tensors_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_printable_keeps_the_letters_of_the_paper() -> None:
 def test_an_interruption_is_told_with_the_command_that_goes_on(tmp_path: Path, end: BaseException, code: int) -> None:
     folder = tmp_path / "my run"
     folder.mkdir()
-    (folder / directory.CONFIG).touch()
+    (folder / CONFIG).touch()
     with pytest.raises(StoppedError, match="interrupted") as caught, resumable(folder):
         raise end
     assert caught.value.exit_code == code
@@ -49,7 +49,7 @@ def test_what_has_not_begun_cannot_be_resumed(tmp_path: Path, end: BaseException
 
 
 def test_an_end_that_is_no_interruption_passes(tmp_path: Path) -> None:
-    (tmp_path / directory.CONFIG).touch()
+    (tmp_path / CONFIG).touch()
     with pytest.raises(SystemExit), resumable(tmp_path):
         raise SystemExit(1)
 

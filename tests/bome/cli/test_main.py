@@ -65,7 +65,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["rnu"], "No such command 'rnu'"),
     (["ls", "nothing"], "Invalid value"),
     (["--nope"], "No such option: --nope"),
-    (["resume", "nowhere"], "nowhere is not a run directory: it has no config.json"),
+    (["resume", "nowhere"], "nowhere is not a folder of bome: it has no config.json"),
     (["report", "nowhere"], "nowhere is not a directory"),
     (["report", "."], "is not a run directory"),
 ]
@@ -113,7 +113,7 @@ def test_a_directory_of_something_else_is_left_alone(place: Path, capsys: pytest
     (place / "x").mkdir()
     (place / "x" / "thesis.tex").write_text("precious")
     assert main.execute(["run", "lls", "--out", "x"]) == 2
-    assert capsys.readouterr().err == "error: x is not empty and not a run directory: choose another --out\n"
+    assert capsys.readouterr().err == "error: x is not empty and holds nothing of bome's: choose another --out\n"
     assert main.execute(["demo", "--out", "x"]) == 2
     assert "holds something else, such as 'thesis.tex'" in capsys.readouterr().err
     assert [path.name for path in (place / "x").iterdir()] == ["thesis.tex"]
@@ -123,7 +123,7 @@ def test_another_run_is_left_alone(place: Path, capsys: pytest.CaptureFixture[st
     assert main.execute(["run", "lls", "--set", "steps=3", "--quiet", "--out", "x"]) == 0
     before = (place / "x" / "metrics.jsonl").read_bytes()
     assert main.execute(["run", "lls", "--set", "steps=4", "--quiet", "--out", "x"]) == 2
-    assert "holds a run with another configuration" in capsys.readouterr().err
+    assert "holds another run, with other inputs or settings: choose another --out" in capsys.readouterr().err
     (place / "x" / "summary.json").unlink()
     assert main.execute(["run", "lls", "--set", "steps=3", "--quiet", "--out", "x"]) == 2
     assert "unfinished: continue it with 'bome resume'" in capsys.readouterr().err

@@ -203,7 +203,9 @@ def test_another_configuration_is_refused_with_the_difference(
 ) -> None:
     short(tmp_path / "x")
     path = tmp_path / "x" / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    config = json.loads(path.read_text())
+    config["spec"][field] = value
+    path.write_text(json.dumps(config))
     before = (tmp_path / "x" / "metrics.jsonl").read_bytes()
     assert execute(["resume", str(tmp_path / "x")]) == 2
     printed = capsys.readouterr().err

@@ -79,8 +79,13 @@ def test_whatever_a_run_directory_says_is_shown_as_text(
     few_figures(monkeypatch)
     config = json.loads((run / "config.json").read_text())
     evil = {payload: payload}
-    change(run / "config.json", task=payload, method=payload, set=evil, about=payload, version=payload)
-    change(run / "config.json", settings={**config["settings"], **evil, "variant": payload, "start": payload})
+    settings = {**config["details"]["settings"], **evil, "variant": payload, "start": payload}
+    change(
+        run / "config.json",
+        spec={**config["spec"], "task": payload, "method": payload, "set": evil},
+        details={**config["details"], "about": payload, "settings": settings},
+        version=payload,
+    )
     summary = json.loads((run / "summary.json").read_text())
     change(
         run / "summary.json",
