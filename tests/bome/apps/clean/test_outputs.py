@@ -2,7 +2,10 @@
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,6 +13,9 @@ import pytest
 from bome.apps.clean.inputs import Request, read
 from bome.apps.clean.outputs import FILES, clean_into, default_place, harmless, page, write_table
 from bome.errors import ProblemError, StorageError
+from bome.estimators import HyperCleaner
+from bome.storage import memo
+from bome.tables.encoder import Encoder
 from tests.support.tables import noisy
 
 
@@ -63,6 +69,32 @@ def test_what_was_removed_is_made_again(cleaned: Path) -> None:
     assert summary["status"] == "finished"
     assert all((copy / name).is_file() for name in FILES)
     assert (copy / "weights.csv").read_bytes() == (cleaned / "weights.csv").read_bytes()
+
+
+def test_a_matrix_is_digested_once_scaled_once_and_its_issues_are_listed_once(
+    cleaned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are two matrices: of all rows and of the trusted ones."""
+    calls: list[str] = []
+
+    def count(owner: Any, name: str, label: str, counts: Callable[..., bool] = lambda *given, **named: True) -> None:
+        real = getattr(owner, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            if counts(*given, **named):
+                calls.append(label)
+            return real(*given, **named)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(memo, "_parts", "digest of a matrix", lambda value: getattr(value, "ndim", 0) == 2)
+    count(Encoder, "fit", "scale")
+    count(Encoder, "transform", "features")
+    count(HyperCleaner, "label_issues", "issues")
+    place = cleaned.parent
+    request = Request(place / "train.csv", place / "trusted.csv", "y")
+    clean_into(tmp_path / "out", request, read(request), lambda stage, done, total: None)
+    assert Counter(calls) == {"digest of a matrix": 2, "scale": 1, "features": 2, "issues": 1}
 
 
 def test_a_folder_of_something_else_is_refused(cleaned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
