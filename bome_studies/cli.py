@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bome._checks import known
 from bome.cli.console import line, note, stage_bar, table, told_how_to_continue
 from bome.cli.options import Docs, Json, Out, Quiet
 from bome.errors import ProblemError
@@ -112,8 +113,7 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Repeat an experiment of the paper: figures, and each claim beside what is found. Goes on where it was stopped."""
-    if study not in (*REPRODUCE, ALL):
-        raise ProblemError(f"unknown study {study!r}; known: {', '.join((*REPRODUCE, ALL))}")
+    known("study", study, (*REPRODUCE, ALL))
     if record is not None and study != RECORDED:
         raise ProblemError(f"--record is for {RECORDED} only, whose runs take hours")
     order = Order("reproduce", study, preset, None, out, docs, record, quiet=quiet, as_json=as_json)
@@ -153,8 +153,7 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Compare with other software: figures, and each aim beside what is found. Goes on where it was stopped."""
-    if study not in BENCH:
-        raise ProblemError(f"unknown study {study!r}; known: {', '.join(BENCH)}")
+    known("study", study, BENCH)
     order = Order("bench", study, preset, workers, out, docs, quiet=quiet, as_json=as_json)
     folder = out if out is not None else Path("runs") / f"bench-{study}-{preset.value}"
     _print_json(order, _fulfil(order, BENCH[study], folder))

@@ -114,7 +114,7 @@ def test_mistakes_in_reproduce_become_one_line(toys: Path, tmp_path: Path, capsy
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("mine")
     cases = (
-        (["reproduce", "toy"], "unknown study 'toy'; known: toys"),
+        (["reproduce", "toy"], "unknown study 'toy'; did you mean 'toys'?"),
         (["reproduce", "toys", "--preset", "quick", "--out", str(toys)], "holds another study"),
         (["reproduce", "toys", "--preset", "smoke", "--out", str(tmp_path / "other")], "not empty"),
         (["reproduce", "toys", "--preset", "smoke", "--out", str(tmp_path / "other" / "file")], "is a file"),
