@@ -96,19 +96,19 @@ class Config:
         return {"method": self.method, "set": self.set, "seed": self.seed, "oracle": oracle}
 
 
-def configure(made: Plan, *, oracle: OracleName = "auto", log_every: int | None = None, save_every: int) -> Config:
+def configure(plan: Plan, *, oracle: OracleName = "auto", log_every: int | None = None, save_every: int) -> Config:
     """The configuration of a plan, with all defaults written out."""
-    spec = made.spec
+    spec = plan.spec
     return Config(
         **spec,
         oracle=oracle,
-        log_every=log_every if log_every is not None else default_log_every(made.settings.steps),
+        log_every=log_every if log_every is not None else default_log_every(plan.settings.steps),
         save_every=save_every,
         settings={
-            "variant": made.task.variant,
-            "start": made.task.start,
-            **asdict(made.settings),
-            **own_settings(made.method),
+            "variant": plan.task.variant,
+            "start": plan.task.start,
+            **asdict(plan.settings),
+            **own_settings(plan.method),
         },
         about=_about(spec["task"]),
         version=__version__,
@@ -194,13 +194,13 @@ def read_collection(folder: Path) -> Collection:
     if not (folder / COLLECTION).exists():
         names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
         return Collection(folder.resolve().name, "", "", names)
-    found = jsonfile.read_object(folder / COLLECTION)
-    runs = found.get("runs")
-    texts = [found.get(key) for key in ("title", "about", "command")] + (runs if isinstance(runs, list) else [None])
+    values = jsonfile.read_object(folder / COLLECTION)
+    runs = values.get("runs")
+    texts = [values.get(key) for key in ("title", "about", "command")] + (runs if isinstance(runs, list) else [None])
     # A name must not lead out of the folder.
     if not all(isinstance(text, str) for text in texts) or any(Path(name).name != name for name in runs or ()):
         raise StorageError(f"{folder / COLLECTION} is damaged: it is not a list of runs")
-    return Collection(found["title"], found["about"], found["command"], found["runs"])
+    return Collection(values["title"], values["about"], values["command"], values["runs"])
 
 
 def read_spec(folder: Path) -> dict[str, Any] | None:
@@ -214,10 +214,10 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     path = folder / SUMMARY
     if not path.exists():
         return None
-    found = jsonfile.read_object(path)
-    if not isinstance(found.get("status"), str):
+    summary = jsonfile.read_object(path)
+    if not isinstance(summary.get("status"), str):
         raise StorageError(f"{path} is damaged: it is not the summary of a run")
-    return found
+    return summary
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
@@ -227,7 +227,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def perform_into(
     folder: Path,
-    made: Plan,
+    plan: Plan,
     config: Config,
     *,
     resume: bool = False,
@@ -249,21 +249,21 @@ def perform_into(
         seed_everything(config.seed)
     record = Record(folder, config.save_every, resume)
     try:
-        result = perform(made, log_every=config.log_every, record=record, progress=progress, oracle=config.oracle)
+        result = perform(plan, log_every=config.log_every, record=record, progress=progress, oracle=config.oracle)
     except NonFiniteError as error:
-        jsonfile.write(folder / SUMMARY, _summary(made, None, DIVERGED, str(error), error.step))
+        jsonfile.write(folder / SUMMARY, _summary(plan, None, DIVERGED, str(error), error.step))
         raise
-    summary = _summary(made, result, FINISHED, result.status, result.steps)
-    if made.task.observe is not None:
+    summary = _summary(plan, result, FINISHED, result.status, result.steps)
+    if plan.task.observe is not None:
         summary["observed"] = result.observed
-        summary["resolved"] = made.task.observed_afresh(made.task.problem.point)
+        summary["resolved"] = plan.task.observed_afresh(plan.task.problem.point)
     jsonfile.write(folder / SUMMARY, summary)
     return summary
 
 
-def _summary(made: Plan, result: Performance | None, status: str, reason: str, steps: int) -> dict[str, Any]:
+def _summary(plan: Plan, result: Performance | None, status: str, reason: str, steps: int) -> dict[str, Any]:
     last = {} if result is None or not result.history.rows else result.history.rows[-1]
-    optimum = made.task.optimum
+    optimum = plan.task.optimum
     return {
         "status": status,
         "reason": reason,

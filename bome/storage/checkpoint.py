@@ -136,11 +136,11 @@ def _read_part(path: Path, records: dict[str, dict[str, Any]], text: str, tensor
     """Verify and decode a pair of files; tensors of several ranks are mapped, since each rank reads them."""
     encoded = _read_verified(path / text, records[text])
     if len(records) == 2:
-        found = safetensors.torch.load(_read_verified(path / tensors, records[tensors]))
+        loaded = safetensors.torch.load(_read_verified(path / tensors, records[tensors]))
     else:
         _verify(path / tensors, records[tensors])
-        found = safetensors.torch.load_file(path / tensors)
-    return decode(json.loads(encoded), found)
+        loaded = safetensors.torch.load_file(path / tensors)
+    return decode(json.loads(encoded), loaded)
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
@@ -221,13 +221,13 @@ def _read_manifest(path: Path) -> tuple[int, dict[str, dict[str, Any]], int]:
     try:
         body = dict(json.loads(raw))
         del body["seal"]
-        found = body["format"]
+        version = body["format"]
         # The same bytes again, and nothing else: this also refuses changes that mean nothing in JSON.
         genuine = _seal(body) == raw
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise StorageError(f"{path}: {MANIFEST} is damaged") from error
-    if found != FORMAT:
-        raise StorageError(f"{path}: format version {found!r}; this version of bome reads {FORMAT}")
+    if version != FORMAT:
+        raise StorageError(f"{path}: format version {version!r}; this version of bome reads {FORMAT}")
     if not genuine:
         raise StorageError(f"{path}: {MANIFEST} is damaged")
     step, records, ranks = body.get("step"), body.get("files"), body.get("ranks", 1)
@@ -262,13 +262,13 @@ def _verify(path: Path, record: Any) -> None:
     """Check size and digest of a file without holding it in memory."""
     try:
         size = path.stat().st_size
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         with path.open("rb") as file:
             while block := file.read(_BLOCK):
-                found.update(block)
+                digest.update(block)
     except OSError as error:
         raise StorageError(f"{path.parent}: cannot read {path.name}: {error.strerror}") from error
-    if not isinstance(record, dict) or size != record.get("size") or found.hexdigest() != record.get("sha256"):
+    if not isinstance(record, dict) or size != record.get("size") or digest.hexdigest() != record.get("sha256"):
         raise StorageError(f"{path.parent}: checksum mismatch in {path.name}")
 
 
@@ -289,5 +289,5 @@ def _checkpoints(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise StorageError(f"cannot read {folder}: {error.strerror}") from error
-    found = [(int(match[1]), bool(match[2]), match[0]) for name in names if (match := _NAME.fullmatch(name))]
-    return [folder / name for _, _, name in sorted(found, reverse=True)]
+    steps = [(int(match[1]), bool(match[2]), match[0]) for name in names if (match := _NAME.fullmatch(name))]
+    return [folder / name for _, _, name in sorted(steps, reverse=True)]
