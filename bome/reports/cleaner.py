@@ -177,8 +177,8 @@ def _key(findings: Findings) -> list[tuple[str, str]]:
     return [
         (f"{findings['rows']:,}", "rows"),
         (f"{findings['suspicious']:,}", "suspicious rows"),
-        (f"{findings['noise_rate']:.0%}", "of the labels are wrong, by estimate"),
-        (f"{accuracies[0]:.1%}" if accuracies else "–", "right on trusted rows that it has not seen"),
+        (f"{findings['noise_rate']:.0%}", "wrong labels, as estimated"),
+        (f"{accuracies[0]:.1%}" if accuracies else "–", "accuracy on held-out trusted rows"),
     ]
 
 
