@@ -62,16 +62,16 @@ def demo(
     """Solve the toy problems of the paper, then clean a table of digits with wrong labels: writes two pages."""
     folder, spec = Folder(out), {"seed": seed}
     _make_room(folder, spec)
-    command = command_line("demo", out=out, seed=seed)
-    folder.claim("demo", spec, command)
+    folder.claim("demo", spec, command_line("demo", out=out, seed=seed))
     with resumable(out):
-        _solve_toys(out, seed, command, quiet=quiet)
+        _solve_toys(out, seed, quiet=quiet)
         _clean_digits(out / DIGITS, seed, quiet=quiet)
     folder.finish({"status": directory.FINISHED, **spec})
 
 
-def _solve_toys(out: Path, seed: int, command: str, *, quiet: bool) -> None:
+def _solve_toys(out: Path, seed: int, *, quiet: bool) -> None:
     title, names = "BOME on problems with known solutions", [toy.name for toy in TOYS]
+    command = command_line("demo", seed=seed or None)
     directory.write_collection(out, directory.Collection(title, ABOUT, command, names))
     plans = [make_plan(toy.task, "bome", toy.settings, seed) for toy in TOYS]
     rows = []

@@ -36,15 +36,10 @@ def make_page(folder: Path, docs: Path | None = None) -> Path:
     return page(folder, docs=docs)
 
 
-def kind_of(folder: Path) -> str:
-    """What a folder holds; without config.json it may hold several runs."""
-    if not (folder / CONFIG).exists():
-        return "run"
-    return Folder(folder).config().kind
-
-
 def _page_of(folder: Path) -> Page:
-    kind = kind_of(folder)
+    if not (folder / CONFIG).exists():
+        return write_report  # it may hold several runs
+    kind = Folder(folder).config().kind
     if kind in BUILT_IN:
         return BUILT_IN[kind]
     pages = plugins("bome.pages", BUILT_IN, callable)

@@ -14,7 +14,7 @@ import typer
 from bome.cli.console import line, note
 from bome.cli.options import Folder as FolderArgument
 from bome.cli.options import Json, Quiet, Settings, parse_settings
-from bome.cli.report import kind_of, make_page
+from bome.cli.report import make_page
 from bome.cli.run import run_plan, show
 from bome.errors import ProblemError, StorageError
 from bome.reports import write_report
@@ -43,12 +43,13 @@ def resume(
     A run goes on from its newest good checkpoint; --set steps=N makes it longer. Anything else goes on by the command
     in config.json.
     """
-    if kind_of(folder) == "run":
+    config = Folder(folder).config()
+    if config.kind == directory.RUN:
         _resume_run(folder, parse_settings(settings), force=force, quiet=quiet, as_json=as_json)
         return
     if settings or force:
         raise ProblemError("--set and --force are for single runs on a task: start anew to change something else")
-    config, summary = Folder(folder).config(), Folder(folder).summary()
+    summary = Folder(folder).summary()
     if summary is None or summary.get("status", directory.FINISHED) != directory.FINISHED:
         _repeat(context, folder, config, quiet=quiet, as_json=as_json)
         return

@@ -192,7 +192,8 @@ def write_collection(folder: Path, collection: Collection) -> None:
 def read_collection(folder: Path) -> Collection:
     """Read `collection.json`, or, where there is none, take every run directory in the folder."""
     if not (folder / COLLECTION).exists():
-        names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
+        places = sorted(path.parent for path in folder.glob(f"*/{CONFIG}"))
+        names = [place.name for place in places if Folder(place).config().kind in (RUN, "continual")]
         return Collection(folder.resolve().name, "", "", names)
     values = jsonfile.read_object(folder / COLLECTION)
     runs = values.get("runs")

@@ -29,14 +29,14 @@ def test_demo_solves_its_problems_and_writes_one_page(
         *(toy.name for toy in few), "collection.json", "report.html", "figures", "digits", "config.json",
         "summary.json",
     }  # fmt: skip
-    assert f"bome demo --out {tmp_path / 'd'} --seed 1" in (tmp_path / "d" / "report.html").read_text()
+    assert "bome demo --seed 1" in (tmp_path / "d" / "report.html").read_text()
 
 
 def test_demo_ends_with_digits_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "TOYS", ())
-    monkeypatch.setattr(demo, "_solve_toys", lambda out, seed, command, quiet: None)
+    monkeypatch.setattr(demo, "_solve_toys", lambda out, seed, quiet: None)
     monkeypatch.setattr("bome.apps.clean.example.ROWS", 300)
     assert execute(["demo", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

@@ -13,6 +13,7 @@ from bome.runs import directory
 from bome.runs.directory import read_metrics
 from bome.runs.plan import plan
 from bome.storage import checkpoint
+from bome.storage.folder import Folder
 from bome.storage.history import History
 
 KEYS = {
@@ -61,7 +62,12 @@ def test_config_holds_what_was_given_and_what_follows(place: Path) -> None:
     assert config.spec == {"task": "quadratic", "method": "bome", "set": {"steps": 5, "phi": "gap"}, "seed": 3}
     assert config.settings["outer_lr"] == 0.2
     assert config.settings["geometry"] == "euclidean"  # of the method alone
-    assert config.command == "bome run quadratic --method bome --set steps=5 --set phi=gap --seed 3"
+    told = Folder(folder).config()
+    assert (told.kind, told.place) == ("run", str(place))
+    assert told.command == (
+        "bome run quadratic --method bome --set steps=5 --set phi=gap --seed 3 "
+        "--out runs/quadratic-bome-steps=5-phi=gap-seed3"
+    )
 
 
 def test_json_is_the_summary_and_nothing_else(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
