@@ -184,7 +184,7 @@ def _own(job: Job, task: Task, i: int, result: Result, stack: Stack) -> Outcome:
         {kind: n * lived // result.steps for kind, n in result.evaluations.items()},
         lived,
         result.seconds / runs,
-        task.observed_afresh(stack.point(i)) if job.resolve and lives else {},
+        task.observe_afresh(stack.point(i)) if job.resolve and lives else {},
         _own_part(result.history.rows[-1], i) if lives else {},
     )
 

@@ -257,7 +257,7 @@ def perform_into(
     summary = _summary(plan, result, FINISHED, result.status, result.steps)
     if plan.task.observe is not None:
         summary["observed"] = result.observed
-        summary["resolved"] = plan.task.observed_afresh(plan.task.problem.point)
+        summary["resolved"] = plan.task.observe_afresh(plan.task.problem.point)
     jsonfile.write(folder / SUMMARY, summary)
     return summary
 

@@ -111,7 +111,7 @@ def _outcome(job: Job, place: Path, stock: Stock, progress: Follow | None) -> Ou
             dict(result.evaluations),
             result.steps,
             result.seconds,
-            plan.task.observed_afresh(plan.task.problem.point) if job.resolve else {},
+            plan.task.observe_afresh(plan.task.problem.point) if job.resolve else {},
             result.observed,
         )
     except NonFiniteError as error:

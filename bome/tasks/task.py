@@ -121,7 +121,7 @@ class Task:
     stack: "Callable[[Sequence[Task]], Stack] | None" = None
     seed: int = 0
 
-    def observed_afresh(self, point: Pair) -> dict[str, float]:
+    def observe_afresh(self, point: Pair) -> dict[str, float]:
         """What is observed with the inner problem solved afresh: it shows what v alone is worth."""
         if self.resolve is None or self.observe is None:
             return {}

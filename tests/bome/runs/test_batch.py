@@ -93,7 +93,7 @@ def test_the_variables_of_a_batched_run_are_those_of_the_single_run(
         seen.append(Pair(*(tuple(x.clone() for x in leaves) for leaves in point)))
         return {}
 
-    monkeypatch.setattr(Task, "observed_afresh", note)
+    monkeypatch.setattr(Task, "observe_afresh", note)
     jobs = [replace(job, resolve=True) for job in jobs_of(axes={"outer_lr": [1.0, 10.0]}, seeds=3)]
     run_jobs(jobs, tmp_path / "batch")
     run_jobs(jobs, tmp_path / "single", batched=False)

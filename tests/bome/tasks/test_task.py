@@ -31,9 +31,9 @@ def test_observed_afresh_is_what_v_gives_with_the_inner_problem_solved() -> None
     task = lls(start="a")
     task = replace(task, resolve=task.solve_inner, observe=lambda point: {"first": float(point.theta[0][0])})
     v = (torch.tensor(7.0, dtype=torch.float64),)
-    assert task.observed_afresh(Pair(v, task.problem.point.theta)) == {"first": 7.0}
+    assert task.observe_afresh(Pair(v, task.problem.point.theta)) == {"first": 7.0}
 
 
-def test_nothing_is_observed_afresh_where_the_inner_problem_cannot_be_solved() -> None:
+def test_nothing_is_observe_afresh_where_the_inner_problem_cannot_be_solved() -> None:
     task = quadratic()
-    assert task.observed_afresh(task.problem.point) == {}
+    assert task.observe_afresh(task.problem.point) == {}
