@@ -76,11 +76,11 @@ def read(folder: Path) -> Findings:
     if not (folder / FINDINGS).exists():
         name, preset = identity(folder)
         raise ProblemError(f"{folder} holds an unfinished study: go on with '{command(name, preset, out=folder)}'")
-    found, rows = jsonfile.read(folder / FINDINGS), jsonfile.read(folder / RESULTS)
+    findings, rows = jsonfile.read(folder / FINDINGS), jsonfile.read(folder / RESULTS)
     try:
         return Findings(
-            title=str(found["title"]),
-            about=str(found["about"]),
+            title=str(findings["title"]),
+            about=str(findings["about"]),
             sections=tuple(
                 Section(
                     str(s["title"]),
@@ -88,11 +88,11 @@ def read(folder: Path) -> Findings:
                     tuple(_drawing(folder, d) for d in s["figures"]),
                     _table(s.get("table")),
                 )
-                for s in found["sections"]
+                for s in findings["sections"]
             ),
-            claims=tuple(Claim(**claim) for claim in found["claims"]),
+            claims=tuple(Claim(**claim) for claim in findings["claims"]),
             rows=tuple(Row(**row) for row in rows),
-            notes=tuple(map(str, found["notes"])),
+            notes=tuple(map(str, findings["notes"])),
         )
     except (KeyError, TypeError) as error:
         raise StorageError(f"{folder / FINDINGS} is damaged: {error}") from error
@@ -181,8 +181,8 @@ def _markdown(name: str, made_by: str, findings: Findings) -> str:
     lines += [f"Made by `{made_by}`; do not edit by hand. "]
     lines += [f"All numbers: [{name}.json]({name}.json).", "", f"## {heading(name)}", ""]
     lines += [", ".join(text for text, _ in counts(findings.claims)) + ".", ""]
-    judged = [(c.text, c.place, c.variant, c.found, f"**{WORDS[c.holds][0]}**") for c in findings.claims]
-    lines += _markdown_table(("claim", "where", "tested in", "found here", "holds"), judged)
+    rows = [(c.text, c.place, c.variant, c.found, f"**{WORDS[c.holds][0]}**") for c in findings.claims]
+    lines += _markdown_table(("claim", "where", "tested in", "found here", "holds"), rows)
     for section in findings.sections:
         lines += ["", f"## {section.title}", "", section.about]
         if section.table is not None:
@@ -236,27 +236,27 @@ def _plain_findings(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _table(told: Mapping[str, Any] | None) -> Table | None:
-    if told is None:
+def _table(stored: Mapping[str, Any] | None) -> Table | None:
+    if stored is None:
         return None
-    return Table(tuple(map(str, told["header"])), tuple(tuple(map(str, cells)) for cells in told["rows"]))
+    return Table(tuple(map(str, stored["header"])), tuple(tuple(map(str, cells)) for cells in stored["rows"]))
 
 
-def _drawing(folder: Path, told: Mapping[str, Any]) -> Drawing:
-    name = str(told["name"])
+def _drawing(folder: Path, stored: Mapping[str, Any]) -> Drawing:
+    name = str(stored["name"])
     if Path(name).name != name:  # a name must not lead out of the folder
         raise StorageError(f"{folder / FINDINGS} is damaged: {name!r} is not the name of a figure")
     path = folder / FIGURES / f"{name}.svg"
     try:
-        return Drawing(name, str(told["title"]), str(told["caption"]), path.read_bytes())
+        return Drawing(name, str(stored["title"]), str(stored["caption"]), path.read_bytes())
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _is_wide(drawing: Drawing) -> bool:
     """Whether a figure has several panels side by side, and wants a line of its own."""
-    found = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing.svg[:2000])
-    if found is None:
+    box = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing.svg[:2000])
+    if box is None:
         return False
-    width, height = float(found[1]), float(found[2])
+    width, height = float(box[1]), float(box[2])
     return width > 1.6 * height or width > 600

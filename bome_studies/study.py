@@ -7,6 +7,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from bome._typing import Report
 from bome.reports.figures import Drawing
+from bome_studies.notes import paragraph, points
 
 Preset = Literal["smoke", "quick", "paper"]
 """How much of a study is run: seconds for a test, minutes on two cores, or the paper's full protocol."""
@@ -105,3 +106,30 @@ class LongStudy(Study, Protocol):
 def decided(claims: Iterable[Claim], preset: Preset) -> tuple[Claim, ...]:
     """The claims; all of them are open after the few steps of preset smoke."""
     return tuple(replace(claim, holds=None) if preset == "smoke" else claim for claim in claims)
+
+
+def findings_of(
+    module: str,
+    title: str,
+    preset: Preset,
+    sections: Iterable[Section],
+    claims: Iterable[Claim],
+    rows: Iterable[Row],
+    *,
+    before: Iterable[str] = (),
+    after: Iterable[str] = (),
+) -> Findings:
+    """The outcome of a study with what `notes.md` says under "about" and "notes"; all claims are open in preset smoke.
+
+    Args:
+        module: the `__file__` of a module beside `notes.md`.
+        title: of the page.
+        preset: how much was run.
+        sections: of the page.
+        claims: with their verdicts.
+        rows: all numbers.
+        before: further notes, before those of the file.
+        after: and after them.
+    """
+    notes = (*before, *points(module, "notes"), *after)
+    return Findings(title, paragraph(module, "about"), tuple(sections), decided(claims, preset), tuple(rows), notes)

@@ -54,16 +54,16 @@ def _is_behind(difference: float, error: float | None) -> bool:
 
 
 def _average(results: Results) -> Claim:
-    found = [mean for cell in results.cells if not math.isnan(mean := to_best(results, cell)[0])]
-    ended = [mean for mean in found if math.isfinite(mean)]
+    means = [mean for cell in results.cells if not math.isnan(mean := to_best(results, cell)[0])]
+    ended = [mean for mean in means if math.isfinite(mean)]
     mean, error = mean_and_error(ended)
-    failed = f"; failed in {len(found) - len(ended)} cells" if len(ended) < len(found) else ""
+    failed = f"; failed in {len(means) - len(ended)} cells" if len(ended) < len(means) else ""
     return Claim(
         "On average over the cells the test accuracy is not below the best baseline of each cell",
         AIM,
-        f"{len(found)} cells",
+        f"{len(means)} cells",
         f"{mean:+.2f} points{'' if error is None else f' ± {error:.2f}'}{failed}",
-        mean >= 0 and not failed if found else None,
+        mean >= 0 and not failed if means else None,
     )
 
 

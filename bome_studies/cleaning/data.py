@@ -105,10 +105,10 @@ class Drawn:
 # --- data sets --------------------------------------------------------------------------------------------------------
 
 
-def _pixels(found: Images, features: int) -> Source:
+def _pixels(pixels_of: Images, features: int) -> Source:
     """Grey images as rows of pixels, made smaller by averages over squares."""
     side = math.isqrt(features)
-    width = int(found.train.shape[1])
+    width = int(pixels_of.train.shape[1])
     if side * side != features or width % max(side, 1):
         raise ProblemError(f"{features} features do not make images of {width} x {width} pixels smaller evenly")
 
@@ -116,26 +116,26 @@ def _pixels(found: Images, features: int) -> Source:
         small = avg_pool2d(pixels.unsqueeze(1).float() / 255, width // side)
         return np.asarray(small.reshape(len(pixels), -1).numpy())
 
-    train, test = rows(found.train), rows(found.test)
-    return Source(train, found.train_labels.numpy(), test, found.test_labels.numpy(), len(found.classes))
+    train, test = rows(pixels_of.train), rows(pixels_of.test)
+    return Source(train, pixels_of.train_labels.numpy(), test, pixels_of.test_labels.numpy(), len(pixels_of.classes))
 
 
-def _shuffled(found: Images) -> Images:
+def _shuffled(both: Images) -> Images:
     """Training and test part mixed anew: scikit-learn has its digits by writer, of whom those of the end differ."""
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(found.train) + len(found.test)))
-    pixels, labels = torch.cat([found.train, found.test]), torch.cat([found.train_labels, found.test_labels])
-    first, last = order[: len(found.train)], order[len(found.train) :]
-    return Images(pixels[first], labels[first], pixels[last], labels[last], found.classes)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(both.train) + len(both.test)))
+    pixels, labels = torch.cat([both.train, both.test]), torch.cat([both.train_labels, both.test_labels])
+    first, last = order[: len(both.train)], order[len(both.train) :]
+    return Images(pixels[first], labels[first], pixels[last], labels[last], both.classes)
 
 
 def _words(features: int) -> Source:
     """The most frequent words of the newsgroups by TF-IDF, sparse."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    found = newsgroups()
+    news = newsgroups()
     vectorizer = TfidfVectorizer(max_features=features, sublinear_tf=True, stop_words="english", dtype=np.float32)
-    x, test_x = vectorizer.fit_transform(found.train), vectorizer.transform(found.test)
-    return Source(x.tocsr(), found.train_labels.numpy(), test_x.tocsr(), found.test_labels.numpy(), len(found.classes))
+    x, test_x = vectorizer.fit_transform(news.train), vectorizer.transform(news.test)
+    return Source(x.tocsr(), news.train_labels.numpy(), test_x.tocsr(), news.test_labels.numpy(), len(news.classes))
 
 
 def _topics(features: int) -> Source:
@@ -215,22 +215,20 @@ def draw(cell: Cell, seed: int) -> Drawn:
     Raises:
         ProblemError: the data set has too few rows.
     """
-    found = source(cell.data, cell.features)
-    if cell.rows + cell.trusted > len(found.labels):
+    data = source(cell.data, cell.features)
+    if cell.rows + cell.trusted > len(data.labels):
         raise ProblemError(
-            f"{cell.data} has {len(found.labels):,} rows, fewer than the {cell.rows + cell.trusted:,} of {cell.key}"
+            f"{cell.data} has {len(data.labels):,} rows, fewer than the {cell.rows + cell.trusted:,} of {cell.key}"
         )
     random = np.random.default_rng([seed, zlib.crc32(cell.key.encode())])
-    order = random.permutation(len(found.labels))
-    trusted = _spread(found.labels, order, cell.trusted, found.classes)
+    order = random.permutation(len(data.labels))
+    trusted = _spread(data.labels, order, cell.trusted, data.classes)
     doubtful = order[~np.isin(order, trusted)][: cell.rows]
-    x, true = found.x[doubtful], found.labels[doubtful]
-    given = noisy(x, true, found.classes, cell.kind, cell.rate, random)
-    encoder = Encoder().fit(stack(x, found.x[trusted]))
-    rows = Rows.of(
-        encoder.transform(x), given, encoder.transform(found.x[trusted]), found.labels[trusted], found.classes
-    )
-    return Drawn(rows, true, encoder.transform(found.test_x), found.test_labels)
+    x, true = data.x[doubtful], data.labels[doubtful]
+    given = noisy(x, true, data.classes, cell.kind, cell.rate, random)
+    encoder = Encoder().fit(stack(x, data.x[trusted]))
+    rows = Rows.of(encoder.transform(x), given, encoder.transform(data.x[trusted]), data.labels[trusted], data.classes)
+    return Drawn(rows, true, encoder.transform(data.test_x), data.test_labels)
 
 
 def _spread(labels: Array, order: Array, count: int, classes: int) -> Array:

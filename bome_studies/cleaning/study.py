@@ -10,9 +10,8 @@ from bome_studies.cleaning.data import Cell
 from bome_studies.cleaning.protocol import PROTOCOLS
 from bome_studies.cleaning.trials import ACCURACY, AUC, F1, Results, scores_of
 from bome_studies.figures import draw
-from bome_studies.notes import paragraph, points
 from bome_studies.page import BENCH, command
-from bome_studies.study import Findings, Preset, Section, decided
+from bome_studies.study import Findings, Preset, Section, findings_of
 
 
 class Cleaning:
@@ -31,13 +30,9 @@ CLEANING = Cleaning()
 
 def findings(results: Results, preset: Preset) -> Findings:
     """Everything that the results say."""
-    return Findings(
-        title="Cleaning noisy labels",
-        about=paragraph(__file__, "about"),
-        sections=tuple(_sections(results)),
-        claims=decided(claims(results), preset),
-        rows=tuple(rows_of(results, preset, command(CLEANING.name, preset))),
-        notes=(*points(__file__, "notes"), *remarks(results)),
+    rows = rows_of(results, preset, command(CLEANING.name, preset))
+    return findings_of(
+        __file__, "Cleaning noisy labels", preset, _sections(results), claims(results), rows, after=remarks(results)
     )
 
 

@@ -64,8 +64,8 @@ class Results:
 
     def values(self, cell: Cell, method: str, metric: str) -> list[float]:
         """A quantity for each seed; empty if the method failed with one of them."""
-        found = [self.scores[Trial(cell, seed, method)].numbers.get(metric) for seed in range(self.seeds)]
-        return [] if any(value is None for value in found) else [float(value) for value in found if value is not None]
+        values = [self.scores[Trial(cell, seed, method)].numbers.get(metric) for seed in range(self.seeds)]
+        return [] if any(value is None for value in values) else [float(value) for value in values if value is not None]
 
     def mean(self, cell: Cell, method: str, metric: str) -> tuple[float, float | None]:
         """Mean over the seeds and its standard error; NaN if the method failed."""

@@ -19,17 +19,19 @@ TITLES = {
 """Of the metrics that tables show."""
 
 
-def rows_of(found: Comparison, preset: Preset, command: str, extra: Sequence[str]) -> Iterator[Row]:
+def rows_of(comparison: Comparison, preset: Preset, command: str, extra: Sequence[str]) -> Iterator[Row]:
     """All numbers of a task."""
 
     def row(method: str, variant: str, metric: str, number: tuple[float, float | None], seeds: int) -> Row:
-        return Row(found.task, method, variant, metric, number[0], number[1], seeds, preset, command)
+        return Row(comparison.task, method, variant, metric, number[0], number[1], seeds, preset, command)
 
-    for name, seeds in found.references.items():
+    for name, seeds in comparison.references.items():
         for metric in seeds[0]:
-            yield row("reference", name, metric, found.reference(name, metric), len(seeds))
-    entries = [(entry, "selected") for entry in found.entries] + list(zip(found.extra, extra, strict=True))
-    entries += [(entry, f"{name}: {label}") for name, each in found.ablations.items() for label, entry in each.items()]
+            yield row("reference", name, metric, comparison.reference(name, metric), len(seeds))
+    entries = [(entry, "selected") for entry in comparison.entries] + list(zip(comparison.extra, extra, strict=True))
+    entries += [
+        (entry, f"{name}: {label}") for name, each in comparison.ablations.items() for label, entry in each.items()
+    ]
     for entry, variant in entries:
         seeds_done = sum(outcome.status == "finished" for outcome in entry.outcomes)
         for metric in METRICS:
@@ -48,19 +50,19 @@ def rows_of(found: Comparison, preset: Preset, command: str, extra: Sequence[str
             yield row(entry.method, variant, "seconds", (steps * entry.seconds, None), seeds_done)
 
 
-def common(found: Comparison) -> Iterator[Claim]:
+def common(comparison: Comparison) -> Iterator[Claim]:
     """Whether BOME is first, as selected and as tuned, and whether one inner step is enough."""
-    yield first_or_level(found, found.entry("bome"), "selected")
-    yield first_or_level(found, found.extra[0], "tuned")
-    yield one_inner_step(found)
+    yield first_or_level(comparison, comparison.entry("bome"), "selected")
+    yield first_or_level(comparison, comparison.extra[0], "tuned")
+    yield one_inner_step(comparison)
 
 
-def first_or_level(found: Comparison, bome: Entry, variant: str) -> Claim:
+def first_or_level(comparison: Comparison, bome: Entry, variant: str) -> Claim:
     """Whether BOME is first of all methods at equal gradient-equivalents, or within a standard error of the first.
 
     On the seeds that all of them have, by the differences on each: the draw of the data is the same for both.
     """
-    alike = found.alike
+    alike = comparison.alike
     bome = bome.on(len(alike.entries[0].outcomes))
     others = [entry for entry in alike.entries if entry.method != "bome" and entry.finished]
     best = max(others, key=lambda entry: entry.last("test_accuracy")[0])
@@ -72,7 +74,7 @@ def first_or_level(found: Comparison, bome: Entry, variant: str) -> Claim:
     )
     return Claim(
         "BOME is first, or within one standard error of the first, at equal gradient-equivalents",
-        found.task,
+        comparison.task,
         variant,
         f"bome {points(bome.last('test_accuracy'))}, best other: {best.method} "
         f"{points(best.last('test_accuracy'))}, difference {points((difference, error))} on {len(bome.outcomes)} "
@@ -86,41 +88,43 @@ def at_least(text: str, task: str, variant: str, number: tuple[float, float | No
     return Claim(text, task, variant, f"{points(number)} (aim {aim:g})", number[0] >= aim)
 
 
-def near(text: str, task: str, number: tuple[float, float | None], told: float, within: float) -> Claim:
+def near(text: str, task: str, number: tuple[float, float | None], released: float, within: float) -> Claim:
     """A number against that of the authors."""
-    found = f"{points(number)} (released {told:g}; may differ by {within:g})"
-    return Claim(text, task, "references", found, abs(number[0] - told) <= within)
+    numbers = f"{points(number)} (released {released:g}; may differ by {within:g})"
+    return Claim(text, task, "references", numbers, abs(number[0] - released) <= within)
 
 
-def one_inner_step(found: Comparison) -> Claim:
+def one_inner_step(comparison: Comparison) -> Claim:
     """Whether T = 1 is as good as the largest T."""
-    by_t = found.ablations["T"]
+    by_t = comparison.ablations["T"]
     one, most = by_t["T = 1"].last("test_accuracy"), [*by_t.values()][-1].last("test_accuracy")
     return Claim(
         "T = 1 is nearly as good as the largest T at equal outer steps (within 0.3 points)",
-        found.task,
+        comparison.task,
         "ablation",
         f"{points(one)} and {points(most)}",
         one[0] >= most[0] - 0.3,
     )
 
 
-def outer_variable_alone(text: str, found: Comparison, reference: str) -> Claim:
+def outer_variable_alone(text: str, comparison: Comparison, reference: str) -> Claim:
     """Whether θ solved afresh for the v of BOME beats a reference model."""
-    afresh = found.entry("bome").last("test_accuracy", resolved=True)
-    plain = found.reference(reference, "test_accuracy")
+    afresh = comparison.entry("bome").last("test_accuracy", resolved=True)
+    plain = comparison.reference(reference, "test_accuracy")
     numbers = f"{points(afresh)} against {points(plain)}"
     return Claim(text, "not in the paper", "selected", numbers, afresh[0] > plain[0])
 
 
-def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], *, cleaning: bool) -> Iterator[Section]:
+def sections(
+    comparison: Comparison, lines: Mapping[str, str], extra: Sequence[str], *, cleaning: bool
+) -> Iterator[Section]:
     """The tables and figures of a task."""
-    alike = found.alike
+    alike = comparison.alike
     seeds = len(alike.entries[0].outcomes)
     drawings = [
         draw(
-            f"{found.task}-{quantity}",
-            f"{figures.QUANTITIES[quantity].split(',')[0].capitalize()} on {found.task}",
+            f"{comparison.task}-{quantity}",
+            f"{figures.QUANTITIES[quantity].split(',')[0].capitalize()} on {comparison.task}",
             f"Mean over seeds 0 to {seeds - 1}; the band around BOME is its standard error. Left: equal numbers of "
             "gradients; right: the time these steps take, measured apart with one thread.",
             figures.curves,
@@ -133,8 +137,8 @@ def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], 
     ]
     drawings.append(
         draw(
-            f"{found.task}-resolved",
-            f"What the outer variable is worth on {found.task}",
+            f"{comparison.task}-resolved",
+            f"What the outer variable is worth on {comparison.task}",
             "Methods that move θ along ∇f have trained on the validation set. Solving the inner problem afresh shows "
             "what v alone brings. Best first, by the loss on validation set 2.",
             figures.joint_and_resolved,
@@ -144,23 +148,23 @@ def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], 
     )
     drawings.append(
         draw(
-            f"{found.task}-search",
-            f"The choice of T and the step size of v on {found.task}",
+            f"{comparison.task}-search",
+            f"The choice of T and the step size of v on {comparison.task}",
             "Seed 0, a short run for each configuration; runs that diverged are left out. The best step size of each T "
             "then ran for the full budget, and the lowest loss there won.",
             figures.search,
-            found,
+            comparison,
         )
     )
-    yield Section(found.task, _about(found), tuple(drawings), results(found, extra, cleaning=cleaning))
-    for i, (name, each) in enumerate(found.ablations.items()):
+    yield Section(comparison.task, _about(comparison), tuple(drawings), results(comparison, extra, cleaning=cleaning))
+    for i, (name, each) in enumerate(comparison.ablations.items()):
         yield Section(
-            f"{found.task}: {name}",
+            f"{comparison.task}: {name}",
             _shared(each),
             (
                 draw(
-                    f"{found.task}-ablation-{i}",
-                    f"{name} on {found.task}",
+                    f"{comparison.task}-ablation-{i}",
+                    f"{name} on {comparison.task}",
                     "Along the runs.",
                     figures.ablation,
                     each,
@@ -172,10 +176,10 @@ def sections(found: Comparison, lines: Mapping[str, str], extra: Sequence[str], 
         )
 
 
-def results(found: Comparison, extra: Sequence[str], *, cleaning: bool) -> Table:
+def results(comparison: Comparison, extra: Sequence[str], *, cleaning: bool) -> Table:
     """What every method reaches, and the reference models."""
-    entries = [(entry.method, entry) for entry in found.entries]
-    entries += [(f"bome, “{name}”", entry) for name, entry in zip(extra, found.extra, strict=True)]
+    entries = [(entry.method, entry) for entry in comparison.entries]
+    entries += [(f"bome, “{name}”", entry) for name, entry in zip(extra, comparison.extra, strict=True)]
     rows = []
     for title, entry in entries:
         steps = entry.values["steps"]
@@ -185,13 +189,13 @@ def results(found: Comparison, extra: Sequence[str], *, cleaning: bool) -> Table
             (
                 title,
                 *_reached(entry, cleaning=cleaning),
-                _told(entry, "test_accuracy", resolved=True),
+                _cell_of(entry, "test_accuracy", resolved=True),
                 *settings,
                 *costs,
             )
         )
-    for name, each in found.references.items():
-        numbers = [_cell(m, found.reference(name, m)) if m in each[0] else "" for m in _metrics(cleaning=cleaning)]
+    for name, each in comparison.references.items():
+        numbers = [_cell(m, comparison.reference(name, m)) if m in each[0] else "" for m in _metrics(cleaning=cleaning)]
         rows.append((f"reference: {name}", *numbers, "", "", "", "", "", f"{len(each)}"))
     header = ("method", *(TITLES[metric] for metric in _metrics(cleaning=cleaning)), "θ afresh, %")
     return Table((*header, "T", "ξ_v", "steps", "gradients", "seeds"), tuple(rows))
@@ -202,10 +206,10 @@ def _metrics(*, cleaning: bool) -> tuple[str, ...]:
 
 
 def _reached(entry: Entry, *, cleaning: bool) -> tuple[str, ...]:
-    return tuple(_told(entry, metric) for metric in _metrics(cleaning=cleaning))
+    return tuple(_cell_of(entry, metric) for metric in _metrics(cleaning=cleaning))
 
 
-def _told(entry: Entry, metric: str, *, resolved: bool = False) -> str:
+def _cell_of(entry: Entry, metric: str, *, resolved: bool = False) -> str:
     return _cell(metric, entry.last(metric, resolved=resolved))
 
 
@@ -215,14 +219,14 @@ def _cell(metric: str, number: tuple[float, float | None]) -> str:
     return digits(number) if metric.endswith("loss") else points(number)
 
 
-def _about(found: Comparison) -> str:
+def _about(comparison: Comparison) -> str:
     """What the table does not say."""
-    told = ["Best first, by the loss on validation set 2; mean ± standard error over the seeds."]
-    astray = [(entry.method, entry.astray) for entry in found.entries if entry.astray]
+    sentences = ["Best first, by the loss on validation set 2; mean ± standard error over the seeds."]
+    astray = [(entry.method, entry.astray) for entry in comparison.entries if entry.astray]
     if astray:
         named = "; ".join(f"{method} on {_listed('seed', seeds)}" for method, seeds in astray)
-        told.append(f"Diverged, and therefore last here and in no figure: {named}.")
-    return " ".join(told)
+        sentences.append(f"Diverged, and therefore last here and in no figure: {named}.")
+    return " ".join(sentences)
 
 
 def _listed(word: str, numbers: Sequence[int]) -> str:

@@ -210,9 +210,9 @@ def _winner(
 def _further(task: str, values: Mapping[str, Any], protocol: LearningProtocol, parts: Path, report: Report) -> Entry:
     """BOME with given settings on all its seeds."""
     jobs = [_job(task, "bome", values, seed, True) for seed in range(protocol.seeds[1])]
-    found = run_jobs(jobs, parts, report, protocol.workers)
+    outcomes = run_jobs(jobs, parts, report, protocol.workers)
     step = units(protocol, "bome", values["inner_steps"])
-    return Entry("bome", values, tuple(found[job] for job in jobs), step, _seconds(task, "bome", jobs[0], parts))
+    return Entry("bome", values, tuple(outcomes[job] for job in jobs), step, _seconds(task, "bome", jobs[0], parts))
 
 
 def _ablated(
@@ -282,12 +282,12 @@ def units(protocol: LearningProtocol, method: str, inner_steps: int) -> float:
 @lru_cache(maxsize=256)
 def _counted(twin: str, method: str, inner_steps: int) -> tuple[dict[str, float], int, int]:
     """Evaluations of a step by kind, counted on a small task; and the sizes of minibatches."""
-    made = plan(twin, method, {"inner_steps": inner_steps})
-    period = made.method.period
-    made = plan(twin, method, {"inner_steps": inner_steps, "steps": 2 * period})
-    result = perform(made, log_every=2 * period)
+    small = plan(twin, method, {"inner_steps": inner_steps})
+    period = small.method.period
+    small = plan(twin, method, {"inner_steps": inner_steps, "steps": 2 * period})
+    result = perform(small, log_every=2 * period)
     counts = {kind: n / (2 * period) for kind, n in result.evaluations.items()}
-    return counts, made.settings.batch, made.settings.outer_batch
+    return counts, small.settings.batch, small.settings.outer_batch
 
 
 def _seconds(task: str, method: str, job: Job, parts: Path) -> float:
@@ -297,14 +297,14 @@ def _seconds(task: str, method: str, job: Job, parts: Path) -> float:
 
 
 def _measured(job: Job) -> float:
-    made = job.plan()
-    opts = made.optimisers()
-    stepper = Stepper(made.task.problem, made.method, opts.outer_opt, opts.inner_opt)
-    data = made.task.streams(made.method, made.settings)  # type: ignore[misc]
+    setup = job.plan()
+    opts = setup.optimisers()
+    stepper = Stepper(setup.task.problem, setup.method, opts.outer_opt, opts.inner_opt)
+    data = setup.task.streams(setup.method, setup.settings)  # type: ignore[misc]
     times = []
     with one_thread():
         for _ in range(4):
-            batches = data.draw(inner=made.method.inner_batches, outer=made.method.outer_batches)
+            batches = data.draw(inner=setup.method.inner_batches, outer=setup.method.outer_batches)
             start = time.process_time()
             stepper.step_on(batches)
             times.append(time.process_time() - start)

@@ -23,30 +23,30 @@ QUANTITIES = {
 MARKS = ("o", "s", "^", "v", "D", "P", "X", "*")
 
 
-def curves(found: Comparison, quantity: str, axes_of: Sequence[Axis], lines: Mapping[str, str]) -> Figure:
+def curves(comparison: Comparison, quantity: str, axes_of: Sequence[Axis], lines: Mapping[str, str]) -> Figure:
     """A quantity along the runs of all methods, with reference lines."""
     figure = Figure(figsize=(5.6 * len(axes_of), 5.6), layout="constrained")
     panels = figure.subplots(1, len(axes_of), squeeze=False)[0]
     for axes, axis in zip(panels, axes_of, strict=True):
-        for i, entry in enumerate(_by_name(found.entries)):
+        for i, entry in enumerate(_by_name(comparison.entries)):
             x, y, error = entry.curve(quantity, axis)
             style = _style(entry.method, i)
             axes.plot(x, y, label=entry.method, **style)
             if entry.method == "bome":
                 low, high = ([m + sign * e for m, e in zip(y, error, strict=True)] for sign in (-1, 1))
                 axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
-        _reference_lines(axes, found, quantity, lines)
+        _reference_lines(axes, comparison, quantity, lines)
         axes.set_xlabel(LABELS[axis])
         axes.set_ylabel(QUANTITIES[quantity])
-        _sensible_range(axes, found, quantity, lines)
+        _sensible_range(axes, comparison, quantity, lines)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=9)
     return figure
 
 
-def joint_and_resolved(found: Comparison, lines: Mapping[str, str]) -> Figure:
+def joint_and_resolved(comparison: Comparison, lines: Mapping[str, str]) -> Figure:
     """Test accuracy of the joint iterate and of the inner problem solved afresh, by method."""
-    entries = [entry for entry in found.entries if entry.finished]
+    entries = [entry for entry in comparison.entries if entry.finished]
     figure = Figure(figsize=(11.2, 0.32 * len(entries) + 1.8), layout="constrained")
     axes = figure.subplots()
     for resolved, mark, colour, label in (
@@ -64,7 +64,7 @@ def joint_and_resolved(found: Comparison, lines: Mapping[str, str]) -> Figure:
             capsize=2,
         )
     for (name, label), dash in zip(lines.items(), (":", "-", "--", "-."), strict=False):
-        axes.axvline(found.reference(name, "test_accuracy")[0], color=GREY, linestyle=dash, label=label)
+        axes.axvline(comparison.reference(name, "test_accuracy")[0], color=GREY, linestyle=dash, label=label)
     axes.set_yticks(range(len(entries)), [_titled(entry) for entry in entries])
     axes.invert_yaxis()
     axes.set_xlabel(QUANTITIES["test_accuracy"])
@@ -72,28 +72,28 @@ def joint_and_resolved(found: Comparison, lines: Mapping[str, str]) -> Figure:
     return figure
 
 
-def ablation(found: Mapping[str, Entry], quantities: Sequence[str], axis: Axis) -> Figure:
+def ablation(entries: Mapping[str, Entry], quantities: Sequence[str], axis: Axis) -> Figure:
     """Quantities along the runs, one curve for each value of what is varied."""
     figure = Figure(figsize=(5.6 * len(quantities), 4.6), layout="constrained")
     panels = figure.subplots(1, len(quantities), squeeze=False)[0]
     for axes, quantity in zip(panels, quantities, strict=True):
-        for i, (label, entry) in enumerate(found.items()):
+        for i, (label, entry) in enumerate(entries.items()):
             x, y, _ = entry.curve(quantity, axis)
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
             axes.plot(x, y, label=label, color=colour, linestyle=dash)
         axes.set_xlabel(LABELS[axis])
         axes.set_ylabel(QUANTITIES[quantity])
         if quantity == "f1":  # no sample counts as clean at the start: this one point would flatten all curves
-            later = [y for entry in found.values() for y in entry.curve(quantity, axis)[1][1:]]
+            later = [y for entry in entries.values() for y in entry.curve(quantity, axis)[1][1:]]
             _frame(axes, later)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 
-def search(found: Comparison) -> Figure:
+def search(comparison: Comparison) -> Figure:
     """The loss on validation set 2 over the step size of v, by method and T: what the choice was made of."""
-    entries = _by_name(found.entries)
+    entries = _by_name(comparison.entries)
     columns = 4
     rows = -(-len(entries) // columns)
     figure = Figure(figsize=(3.0 * columns, 2.3 * rows), layout="constrained")
@@ -138,17 +138,17 @@ def _titled(entry: Entry) -> str:
     return f"{entry.method}, T = {entry.values['inner_steps']}"
 
 
-def _reference_lines(axes: Axes, found: Comparison, quantity: str, lines: Mapping[str, str]) -> None:
+def _reference_lines(axes: Axes, comparison: Comparison, quantity: str, lines: Mapping[str, str]) -> None:
     if quantity not in ("test_accuracy", "test_loss"):
         return
     for (name, label), dash in zip(lines.items(), (":", "-", "--", "-."), strict=False):
-        axes.axhline(found.reference(name, quantity)[0], color=GREY, linestyle=dash, linewidth=1.2, label=label)
+        axes.axhline(comparison.reference(name, quantity)[0], color=GREY, linestyle=dash, linewidth=1.2, label=label)
 
 
-def _sensible_range(axes: Axes, found: Comparison, quantity: str, lines: Mapping[str, str]) -> None:
+def _sensible_range(axes: Axes, comparison: Comparison, quantity: str, lines: Mapping[str, str]) -> None:
     """A method that goes astray does not flatten all others."""
-    levels = [found.reference(name, quantity)[0] for name in lines] if quantity != "f1" else []
-    ends = sorted(entry.last(quantity)[0] for entry in found.entries if entry.finished)
+    levels = [comparison.reference(name, quantity)[0] for name in lines] if quantity != "f1" else []
+    ends = sorted(entry.last(quantity)[0] for entry in comparison.entries if entry.finished)
     levels += ends[len(ends) // 4 :] if quantity != "test_loss" else ends[: -(len(ends) // 4) or None]
     _frame(axes, levels)
 

@@ -108,15 +108,17 @@ def _weighted(model: Model, split: Split) -> Tensor:
     return samples.mean(split.clean * cross_entropies(scores(model, samples), samples.labels))
 
 
-def _claims(found: Comparison) -> Iterator[Claim]:
-    task, bome = found.task, found.entry("bome")
-    for name, told in RELEASED.get(task, {}).items():
-        yield near(f"reference model “{name}” as released", task, found.reference(name, "test_accuracy"), told, 0.5)
+def _claims(comparison: Comparison) -> Iterator[Claim]:
+    task, bome = comparison.task, comparison.entry("bome")
+    for name, accuracy in RELEASED.get(task, {}).items():
+        yield near(
+            f"reference model “{name}” as released", task, comparison.reference(name, "test_accuracy"), accuracy, 0.5
+        )
     for metric, target in TARGETS.get(task, {}).items():
-        for entry, variant in ((bome, "selected"), *zip(found.extra, FURTHER, strict=True)):
+        for entry, variant in ((bome, "selected"), *zip(comparison.extra, FURTHER, strict=True)):
             yield at_least(TARGET_TITLES[metric], task, variant, entry.last(metric), target)
-    yield from common(found)
-    low, high = (found.reference(name, "test_accuracy")[0] for name in ("validation", "clean"))
+    yield from common(comparison)
+    low, high = (comparison.reference(name, "test_accuracy")[0] for name in ("validation", "clean"))
     reached = bome.last("test_accuracy")
     yield Claim(
         "BOME ends between “validation samples only” and “right labels + validation”",
@@ -127,7 +129,7 @@ def _claims(found: Comparison) -> Iterator[Claim]:
     )
     yield outer_variable_alone(
         "The learned weights alone, with θ solved afresh, beat training on noisy and validation samples together",
-        found,
+        comparison,
         "train+validation",
     )
 

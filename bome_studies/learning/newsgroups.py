@@ -102,7 +102,7 @@ def references(task: str, seed: int, preset: Preset) -> dict[str, Numbers]:
 
 def _one_penalty(split: Split, steps: int) -> Tensor:
     """The minimiser of the training loss with the same penalty on all words, chosen on the validation posts."""
-    found: list[tuple[float, Tensor]] = []
+    models: list[tuple[float, Tensor]] = []
     zero = {"theta": random_model(split, 0) * 0}
     for penalty in PENALTIES:
 
@@ -110,27 +110,27 @@ def _one_penalty(split: Split, steps: int) -> Tensor:
             return mean_loss(model["theta"], split.train) + 0.5 * penalty * model["theta"].square().sum()
 
         theta = minimise(loss, zero, steps)["theta"]
-        found.append((float(mean_loss(theta, split.validation)), theta))
-    return min(found, key=lambda pair: pair[0])[1]
+        models.append((float(mean_loss(theta, split.validation)), theta))
+    return min(models, key=lambda pair: pair[0])[1]
 
 
-def _claims(found: Comparison) -> Iterator[Claim]:
-    task, bome = found.task, found.entry("bome")
+def _claims(comparison: Comparison) -> Iterator[Claim]:
+    task, bome = comparison.task, comparison.entry("bome")
     if task == "regularization-20news":
-        yield near("the start as released", task, found.reference("start", "test_accuracy"), RELEASED, 0.5)
-        for entry, variant in ((bome, "selected"), *((entry, "tuned") for entry in found.extra)):
+        yield near("the start as released", task, comparison.reference("start", "test_accuracy"), RELEASED, 0.5)
+        for entry, variant in ((bome, "selected"), *((entry, "tuned") for entry in comparison.extra)):
             yield at_least("BOME's test accuracy", task, variant, entry.last("test_accuracy"), TARGET)
-    yield from common(found)
+    yield from common(comparison)
     yield outer_variable_alone(
-        "The learned penalties alone, with θ solved afresh, beat one penalty for all words", found, "one penalty"
+        "The learned penalties alone, with θ solved afresh, beat one penalty for all words", comparison, "one penalty"
     )
-    joint, trained = bome.last("test_accuracy"), found.reference("train+validation", "test_accuracy")
+    joint, other = bome.last("test_accuracy"), comparison.reference("train+validation", "test_accuracy")
     yield Claim(
         "The joint iterate beats a model of training and validation posts together, without any penalty",
         "not in the paper",
         "selected",
-        f"{points(joint)} against {points(trained)}",
-        joint[0] > trained[0],
+        f"{points(joint)} against {points(other)}",
+        joint[0] > other[0],
     )
 
 

@@ -77,17 +77,17 @@ def search_note(protocol: LearningProtocol) -> str:
     )
 
 
-def edge_note(found: Comparison, protocol: LearningProtocol) -> str:
+def edge_note(comparison: Comparison, protocol: LearningProtocol) -> str:
     """Whose step size of v lies at an end of the grid, so that one beyond it might have been better."""
     ends = {name: pick(protocol.outer_lrs) for name, pick in (("smallest", min), ("largest", max))}
-    told = [
-        f"the {name} ({end:g}): {', '.join(sorted(e.method for e in found.entries if e.values['outer_lr'] == end))}"
+    at_end = {
+        f"the {name} ({end:g})": sorted(e.method for e in comparison.entries if e.values["outer_lr"] == end)
         for name, end in ends.items()
-        if any(entry.values["outer_lr"] == end for entry in found.entries)
-    ]
-    if not told:
-        return f"No method chose a step size of v at an end of the grid on {found.task}."
-    return f"Step sizes of v at an end of the grid on {found.task}: {'; '.join(told)}."
+    }
+    words = "; ".join(f"{name}: {', '.join(methods)}" for name, methods in at_end.items() if methods)
+    if not words:
+        return f"No method chose a step size of v at an end of the grid on {comparison.task}."
+    return f"Step sizes of v at an end of the grid on {comparison.task}: {words}."
 
 
 def settings_in_words(values: Mapping[str, Any]) -> str:

@@ -14,8 +14,8 @@ GREEN, RED, YELLOW = "#cde9d3", "#f4c7c3", "#fbe8b8"
 def map_of(attempts: Sequence[Attempt]) -> Figure:
     """A square for each method in each cell."""
     cells = [name for name in CELLS if any(o.cell == name for o in attempts)]
-    drawn = Figure(figsize=(9.2, 0.42 * len(cells) + 0.9), layout="constrained")
-    axes = drawn.subplots()
+    figure = Figure(figsize=(9.2, 0.42 * len(cells) + 0.9), layout="constrained")
+    axes = figure.subplots()
     for o in attempts:
         x, y = list(METHODS).index(o.method), cells.index(o.cell)
         colour = GREEN if agrees(o) else YELLOW if not o.works else RED
@@ -30,4 +30,4 @@ def map_of(attempts: Sequence[Attempt]) -> Figure:
     axes.grid(visible=False)
     for side in axes.spines.values():
         side.set_visible(False)
-    return drawn
+    return figure

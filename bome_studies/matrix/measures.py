@@ -177,7 +177,7 @@ def _weighted_outer(w: Tensor, net: nn.Module, batch: models.Batch) -> Tensor:
 
 def unshared_nan(ranks: Ranks) -> dict[str, Any]:
     """NaN on one rank only: what each kind of module says on this rank, and whether anything moved on any."""
-    found = {}
+    modules = {}
     for name, wrap in (("ddp", DistributedDataParallel), ("fsdp", sharded)):
         net, v = wrap(models.residual()), torch.zeros(models.SOURCES)
         problem = Problem(models.outer, models.inner, v, net)
@@ -188,13 +188,13 @@ def unshared_nan(ranks: Ranks) -> dict[str, Any]:
         before = [local(x).clone() for x in problem.theta.leaves]
         try:
             stepper.step(inner=batches[0], outer=batches[1])
-            told = ""
+            message = ""
         except NonFiniteError as error:
-            told = str(error)
+            message = str(error)
         still = all(torch.equal(local(x), y) for x, y in zip(problem.theta.leaves, before, strict=True))
-        everywhere = ranks.all_agree(bool(told) and still and not v.any())
-        found[name] = {"message": told, "everywhere": everywhere}
-    return found
+        everywhere = ranks.all_agree(bool(message) and still and not v.any())
+        modules[name] = {"message": message, "everywhere": everywhere}
+    return modules
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def _peaks(steps: Mapping[str, Callable[[], Any]]) -> dict[str, int]:
             with _measured() as peak:
                 step()
             rounds[name] += peak
-    return {name: min(found[1:]) for name, found in rounds.items()}  # the first one loads
+    return {name: min(sizes[1:]) for name, sizes in rounds.items()}  # the first one loads
 
 
 @contextmanager

@@ -9,9 +9,8 @@ from bome_studies.mixing import figures as figures
 from bome_studies.mixing.claims import claims, rows_of
 from bome_studies.mixing.protocol import PROTOCOLS
 from bome_studies.mixing.trials import BOME_NAME, F2SA_NAME, Results, learned
-from bome_studies.notes import paragraph, points
 from bome_studies.page import BENCH, command
-from bome_studies.study import Findings, Preset, Section, decided
+from bome_studies.study import Findings, Preset, Section, findings_of
 
 
 class Mixing:
@@ -22,14 +21,8 @@ class Mixing:
     def run(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Run it; trials that are finished in `folder` are read, not run again."""
         results = learned(PROTOCOLS[preset], folder, report)
-        return Findings(
-            title="Learning a data mixture",
-            about=paragraph(__file__, "about"),
-            sections=tuple(_sections(results)),
-            claims=decided(claims(results), preset),
-            rows=tuple(rows_of(results, preset, command(self.name, preset))),
-            notes=points(__file__, "notes"),
-        )
+        rows = rows_of(results, preset, command(self.name, preset))
+        return findings_of(__file__, "Learning a data mixture", preset, _sections(results), claims(results), rows)
 
 
 MIXING = Mixing()

@@ -122,25 +122,25 @@ def learned(protocol: MixingProtocol, folder: Path, report: Report) -> Results:
 @cache
 def read_texts(protocol: MixingProtocol) -> Texts:
     """The sources, with junk, the target and the held-out text."""
-    sources, judged = _news(protocol) if protocol.text == "news" else _package(protocol.target)
+    sources, group = _news(protocol) if protocol.text == "news" else _package(protocol.target)
     letters = sources[protocol.target]
     sources[JUNK] = letters[torch.randperm(len(letters), generator=torch.Generator().manual_seed(0))]
-    half = len(judged) // 2
-    return Texts(sources, judged[:half], judged[half:])
+    half = len(group) // 2
+    return Texts(sources, group[:half], group[half:])
 
 
 def _news(protocol: MixingProtocol) -> tuple[dict[str, Tensor], Tensor]:
     from bome.data.sets import newsgroups
 
-    found = newsgroups()
-    labels = found.train_labels.tolist()
+    news = newsgroups()
+    labels = news.train_labels.tolist()
     groups = {
-        name: _joined([text for text, label in zip(found.train, labels, strict=True) if label == i])
-        for i, name in enumerate(found.classes)
+        name: _joined([text for text, label in zip(news.train, labels, strict=True) if label == i])
+        for i, name in enumerate(news.classes)
         if not protocol.groups or name in protocol.groups
     }
-    number = found.classes.index(protocol.target)
-    test = [text for text, label in zip(found.test, found.test_labels.tolist(), strict=True) if label == number]
+    number = news.classes.index(protocol.target)
+    test = [text for text, label in zip(news.test, news.test_labels.tolist(), strict=True) if label == number]
     return groups, _joined(test)
 
 
@@ -218,8 +218,8 @@ def fresh_loss(protocol: MixingProtocol, texts: Texts, weights: list[float], see
     data = MixedText(texts.sources, weights, TRAINED, protocol.length, seed=5000 + 100 * seed)
     _train(model, data.next, protocol.train_steps)
     with torch.no_grad():
-        judged = Text("held-out", texts.held_out, 512, protocol.length, 0)
-        return math.fsum(float(sequence_losses(model, judged.next()).mean()) for _ in range(2)) / 2
+        text = Text("held-out", texts.held_out, 512, protocol.length, 0)
+        return math.fsum(float(sequence_losses(model, text.next()).mean()) for _ in range(2)) / 2
 
 
 def _warm(protocol: MixingProtocol, texts: Texts, seed: int) -> GPT:
@@ -264,15 +264,15 @@ def extra_copies(method: str) -> float:
         opt.zero_grad()
 
     opt = SGD(model.parameters(), 1e-3)
-    made = _method(method, GradientDescent(1e-3, 3))
+    solver = _method(method, GradientDescent(1e-3, 3))
     problem = Problem(mixture._outer, mixture._inner, v, copy.deepcopy(model))
-    stepper = Stepper(problem, made, SGD([v], 0.1), SGD(problem.theta.leaves, 1e-3), oracle="backward")
-    drawn = Batches(inner=(batches[0],) * made.inner_batches, outer=(batches[1],) * made.outer_batches)
+    stepper = Stepper(problem, solver, SGD([v], 0.1), SGD(problem.theta.leaves, 1e-3), oracle="backward")
+    step_batches = Batches(inner=(batches[0],) * solver.inner_batches, outer=(batches[1],) * solver.outer_batches)
     peaks = []
-    for step in (plain, lambda: stepper.step_on(drawn)):
+    for step in (plain, lambda: stepper.step_on(step_batches)):
         step()
         with Ledger() as ledger:
             step()
         peaks.append(ledger.peak)
-    kept = sum(x.numel() * x.element_size() for leaves in stepper.state.values() for x in leaves)
-    return float((peaks[1] + kept - peaks[0]) / copy_of_theta)
+    state = sum(x.numel() * x.element_size() for leaves in stepper.state.values() for x in leaves)
+    return float((peaks[1] + state - peaks[0]) / copy_of_theta)

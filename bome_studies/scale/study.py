@@ -5,13 +5,13 @@ from pathlib import Path
 
 from bome._typing import Report
 from bome_studies.figures import draw
-from bome_studies.notes import paragraph, points
+from bome_studies.notes import points
 from bome_studies.page import BENCH, command
 from bome_studies.scale import figures as figures
 from bome_studies.scale.claims import claims, rows_of
 from bome_studies.scale.protocol import PROTOCOLS
 from bome_studies.scale.trials import Measured, measured, projection
-from bome_studies.study import Findings, Preset, Section, decided
+from bome_studies.study import Findings, Preset, Section, findings_of
 
 
 class Scale:
@@ -22,13 +22,9 @@ class Scale:
     def run(self, preset: Preset, folder: Path, report: Report, workers: int = 1) -> Findings:
         """Measure; points that are in `folder` are read."""
         by_axis = measured(PROTOCOLS[preset], folder, report)
-        return Findings(
-            title="How cost grows",
-            about=paragraph(__file__, "about"),
-            sections=tuple(_sections(by_axis)),
-            claims=decided(claims(by_axis), preset),
-            rows=tuple(rows_of(by_axis, preset, command(self.name, preset))),
-            notes=(*_projection(), *points(__file__, "notes")),
+        rows = rows_of(by_axis, preset, command(self.name, preset))
+        return findings_of(
+            __file__, "How cost grows", preset, _sections(by_axis), claims(by_axis), rows, before=_projection()
         )
 
 

@@ -190,10 +190,10 @@ def of_ranks(ranks: int, protocol: ScaleProtocol) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        given = ["-m", "bome_studies.scale.trials", str(out), str(protocol.middle), str(protocol.repeats)]
+        arguments = ["-m", "bome_studies.scale.trials", str(out), str(protocol.middle), str(protocol.repeats)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(  # noqa: S603 - our own module
-            [*torchrun, *given], env=environment, capture_output=True, text=True, check=False
+            [*torchrun, *arguments], env=environment, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise StorageError(f"{ranks} ranks could not be started: {done.stderr.strip().splitlines()[-1:]}")
@@ -217,9 +217,9 @@ def rank(out: Path, parameters: int, repeats: int) -> None:
                 call()
             times[name].append((time.perf_counter() - start) / 5)
     ratios = [a / b for a, b in zip(times["step"][1:], times["bare"][1:], strict=True)]
-    found = {SECONDS: statistics.median(times["step"][1:]), RATIO: statistics.median(ratios)}
+    numbers = {SECONDS: statistics.median(times["step"][1:]), RATIO: statistics.median(ratios)}
     if dist.get_rank() == 0:
-        write_atomic(out, json.dumps(found))
+        write_atomic(out, json.dumps(numbers))
     dist.barrier()
     dist.destroy_process_group()
 

@@ -31,12 +31,12 @@ def basins(evidence: Evidence) -> Topic:
     values = evidence.ends("basins", "quarter")
     fits = {kind: power(counts, y) for kind, y in values.items()}
     local = Sines().local_value(torch.from_numpy(outcome.basins).long()).numpy()
-    found = outcome.last["f"]
+    ends = outcome.last["f"]
     held = outcome.jumps > HELD * counts[:, None]
     free = ~held[-1]
-    off = np.abs(found - local) / (1 + local)
+    off = np.abs(ends - local) / (1 + local)
     labels = [f"({min(row):.0f}, {max(row):.0f})" for row in outcome.basins[-1]]
-    ordered = _ordered(local[-1][free], found[-1][free])
+    ordered = _ordered(local[-1][free], ends[-1][free])
     plan = f"K = {counts[-1]:.0f}"
     each = slopes(np.log(counts), np.log(values["min"]))
     claims = [
@@ -85,7 +85,7 @@ def basins(evidence: Evidence) -> Topic:
             "held between two basins.",
             figures.by_basin,
             local[-1],
-            found[-1],
+            ends[-1],
             labels,
         ),
     )
@@ -107,24 +107,24 @@ def _basins_panel(values: Mapping[str, Array], counts: Array, ends: Array, free:
 def _ridge_claim(evidence: Evidence, held: Flags, rates: Array) -> Claim:
     """Whether runs stay between two basins, and whether more inner steps help."""
     near = int(np.argmin(np.abs(np.log(rates / RIDGE))))
-    short, long = evidence.made["basins"], evidence.made["ridge"]
+    short, long = evidence.sweeps["basins"], evidence.sweeps["ridge"]
     jumps = evidence.outcomes["ridge"].jumps[0]
     still = int((jumps > HELD * long.steps).sum())
     now, runs = int(held[near].sum()), held.shape[1]
-    found = (
+    words = (
         f"with T = {short.inner_steps} and ξ = {rates[near]:.3g}, {now} of {runs} runs are held on the ridge between "
         f"two basins, changing from one to the other until the end; with T = {long.inner_steps} and {long.steps} "
         f"steps, {still}. Near a maximum of g the local PL inequality fails, and T inner steps do not leave it"
     )
     text = "points on the boundary of basins are not stable, and runs from random starts do not stay there"
-    return Claim(text, "section on multimodal g", "sine", found, now == 0 and still == 0)
+    return Claim(text, "section on multimodal g", "sine", words, now == 0 and still == 0)
 
 
 def _largest(values: Array) -> str:
     return f"{values.max():.2g}" if len(values) else "not defined"
 
 
-def _ordered(local: Iterable[float], found: Iterable[float]) -> bool:
+def _ordered(local: Iterable[float], ends: Iterable[float]) -> bool:
     """Whether f at the end has the order of the best f of the basins, as far as these differ."""
-    pairs = sorted(zip(local, found, strict=True))
+    pairs = sorted(zip(local, ends, strict=True))
     return all(b[1] > a[1] for a, b in pairwise(pairs) if b[0] > a[0] * 1.05 + 1e-9)

@@ -28,19 +28,19 @@ class Evidence:
     """Everything that was run."""
 
     preset: Preset
-    made: Mapping[str, Sweep]
+    sweeps: Mapping[str, Sweep]
     outcomes: Mapping[str, Outcome]
 
     def where(self, name: str, use: str) -> tuple[list[int], Array, Array]:
         """The indices, step sizes and numbers of steps of the settings of one use."""
-        settings = self.made[name].settings
+        settings = self.sweeps[name].settings
         at = [i for i, setting in enumerate(settings) if setting.use == use]
         return at, np.array([settings[i].rate for i in at]), np.array([float(settings[i].steps) for i in at])
 
     def named(self, start: str) -> list[str]:
         """The sweeps whose names begin so, in order."""
         return sorted(
-            (name for name in self.made if name.startswith(start)), key=lambda name: float(name.split("-")[1])
+            (name for name in self.sweeps if name.startswith(start)), key=lambda name: float(name.split("-")[1])
         )
 
     def ends(self, name: str, use: str) -> dict[str, Array]:
@@ -51,7 +51,7 @@ class Evidence:
     @property
     def instances(self) -> Residuals:
         """The random instances."""
-        return problems_of(self.made["floors"])
+        return problems_of(self.sweeps["floors"])
 
     @property
     def pl(self) -> dict[str, float]:
@@ -96,7 +96,7 @@ def exponents(fits: Mapping[str, Fit], symbol: str) -> str:
     )
 
 
-def slope_claim(text: str, place: str, variant: str, fit: Fit, bound: float, found: str = "") -> Claim:
+def slope_claim(text: str, place: str, variant: str, fit: Fit, bound: float, words: str = "") -> Claim:
     """Holds if the slope is at least as steep as the bound by two standard errors; open if it is within them."""
     holds = None if abs(fit.mean - bound) < 2 * fit.se else fit.mean >= bound
-    return Claim(text, place, variant, found or f"exponent {fit} (bound {bound:g})", holds)
+    return Claim(text, place, variant, words or f"exponent {fit} (bound {bound:g})", holds)

@@ -159,7 +159,7 @@ def along(k: Array, panels: Sequence[tuple[str, Mapping[str, Array], float, str]
     return figure
 
 
-def by_basin(local: Array, found: Array, labels: Sequence[str]) -> Figure:
+def by_basin(local: Array, values: Array, labels: Sequence[str]) -> Figure:
     """f at the end of each run against the best f of its basin."""
     figure, (axes,) = _panels(1)
     order = sorted(
@@ -169,7 +169,7 @@ def by_basin(local: Array, found: Array, labels: Sequence[str]) -> Figure:
         mine = np.array([each == label for each in labels])
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(
-            local[mine], found[mine], MARKS[i % len(MARKS)], color=colour, label=f"{label}: {mine.sum()}", markersize=6
+            local[mine], values[mine], MARKS[i % len(MARKS)], color=colour, label=f"{label}: {mine.sum()}", markersize=6
         )
     ends = np.array([local.min() * 0.8, local.max() * 1.25])
     _guide(axes, ends, ends, "the two are equal")

@@ -113,8 +113,8 @@ def schedules(evidence: Evidence) -> Topic:
             lines.append(Line(f"min, {family}", COLOUR[family], mine["min"], fits["min"], "s", filled=False))
             text = f"min_k 𝒦 = O({schedule.rate}) with {schedule.plan}"
             where = "remark on Theorem 1"
-            found = exponents(fits, "𝒦") + f" (K ≥ {counts[late]:.0f})"
-            claims.append(slope_claim(text, where, family, minus(fits["min"]), schedule.bound, found))
+            words = exponents(fits, "𝒦") + f" (K ≥ {counts[late]:.0f})"
+            claims.append(slope_claim(text, where, family, minus(fits["min"]), schedule.bound, words))
             rows += [
                 evidence.row(
                     family, f"{schedule.plan}, K ≥ {counts[i]:.0f}", f"exponent of {KINDS[kind]} 𝒦 in K", fits[kind]

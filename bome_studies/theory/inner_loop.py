@@ -22,7 +22,7 @@ from bome_studies.theory.trials import inner_rate
 def inner_steps(evidence: Evidence) -> Topic:
     """e^{-bT}, and whether T must grow like log K."""
     names = evidence.named("T-")
-    ts = np.array([float(evidence.made[name].inner_steps) for name in names])
+    ts = np.array([float(evidence.sweeps[name].inner_steps) for name in names])
     at, (rate,), _ = evidence.where(names[0], "fixed")
     values = {
         what: np.stack([evidence.outcomes[name].average[what][at[0]] for name in names]) for what in ("kkt", "distance")
@@ -35,12 +35,12 @@ def inner_steps(evidence: Evidence) -> Topic:
     ]
     claims = []
     for family in FAMILIES:
-        found = (
+        words = (
             f"rate {fits['kkt'][family]} of 𝒦 for each inner step, {fits['distance'][family]} of ‖v − v*‖, as far as "
             f"they are above the floor of ξ; b = {b[family]:.3f}"
         )
         text = "T enters 𝒦 through a term O(e^{-bT})"
-        claims.append(slope_claim(text, "Theorem 1", family, fits["kkt"][family], b[family], found))
+        claims.append(slope_claim(text, "Theorem 1", family, fits["kkt"][family], b[family], words))
     growth, more = _growth(evidence, names, ts, b["quadratic"])
     variant = f"α = {SHORT_ALPHA}, ξ = {rate:g}"
     rows = [
@@ -90,7 +90,7 @@ def _growth(evidence: Evidence, names: Sequence[str], ts: Array, b: float) -> tu
     where = "Theorem 1 and its remark"
     least, mean = (_by_inner_steps(flat[kind]) for kind in ("min", "mean"))
     fixed = f"exponents in K of min_k 𝒦: {least}; of the mean of the last 20 %: {mean}"
-    rule_found = (
+    rule_words = (
         f"exponents in K: {grown['min']} of min_k 𝒦, {grown['mean']} of the mean of the last 20 %, with T = "
         f"{', '.join(f'{ts[t]:.0f}' for t in chosen)} for K = {', '.join(f'{k:.0f}' for k in counts)}; "
         "this grid of T is coarse, and its jumps account for much of the slope of the minimum"
@@ -105,7 +105,7 @@ def _growth(evidence: Evidence, names: Sequence[str], ts: Array, b: float) -> tu
             False if True in verdicts else None if None in verdicts else True,
         ),
         slope_claim(
-            "growth of T like log K is enough for K^{-1/4}", where, "quadratic", minus(grown["min"]), 1 / 4, rule_found
+            "growth of T like log K is enough for K^{-1/4}", where, "quadratic", minus(grown["min"]), 1 / 4, rule_words
         ),
     ]
     return panels, claims
@@ -129,9 +129,9 @@ def inner_decay(evidence: Evidence) -> Topic:
     for family, curve in curves.items():
         allowed = np.exp(-bounds[family] * t)[:, None]
         worst = float((curve / allowed)[1:][curve[1:] > 1e-13].max())
-        found = f"largest ratio to the bound {worst:.3f}; rate {fits[family]} for each step, bound {bounds[family]:.3f}"
+        words = f"largest ratio to the bound {worst:.3f}; rate {fits[family]} for each step, bound {bounds[family]:.3f}"
         text = "q(v, θ^(t)) ≤ (1 − (α − Lα²/2)κ)^t q(v, θ)"
-        claims.append(Claim(text, "lemma on the inner steps (b₁ corrected)", family, found, worst <= 1 + EXACT))
+        claims.append(Claim(text, "lemma on the inner steps (b₁ corrected)", family, words, worst <= 1 + EXACT))
     rows = [evidence.row(family, f"α = {ALPHA:.3f}", "rate of decay of q in t", fit) for family, fit in fits.items()]
     about = paragraph(__file__, "inner decay")
     caption = "A line for each instance; dashed: the bound, with b₁ corrected."

@@ -26,7 +26,7 @@ def outer_decay(evidence: Evidence) -> Topic:
     curves: dict[str, tuple[Array, float]] = {}
     low = 10 * np.max([evidence.outcomes[name].average["q"] for name in names], axis=(0, 1))
     for name in names:
-        outcome, sweep = evidence.outcomes[name], evidence.made[name]
+        outcome, sweep = evidence.outcomes[name], evidence.sweeps[name]
         for i, setting in enumerate(sweep.settings):
             q, floor = outcome.curves["q"][:, i], outcome.average["q"][i]
             products.append(setting.rate * sweep.eta)
@@ -71,7 +71,7 @@ def inequalities(evidence: Evidence) -> Topic:
     names = evidence.named("T-")
     pairs = {}
     for name in names:
-        t, curves = evidence.made[name].inner_steps, evidence.outcomes[name].curves
+        t, curves = evidence.sweeps[name].inner_steps, evidence.outcomes[name].curves
         if t in (1, 4, 8, 12) or len(names) < 4:
             pairs[f"$T={t}$"] = curves["error_bound"][:, 0].ravel(), curves["error"][:, 0].ravel()
     every, all_beds = f"{whole.steps:,} steps of single runs", "quadratic, wavy and sine"
@@ -123,13 +123,13 @@ def proposition(evidence: Evidence) -> Topic:
     claims = []
     for family in FAMILIES:
         residual, lam = fits["residual"][family], fits["lam"][family]
-        found = (
+        words = (
             f"residual from {first[family]} (first 10 points) to {last[family]} (last 10); exponents in k over the "
             f"last decade: {residual}, {lam} of λ_k, {fits['kkt'][family]} of 𝒦, {fits['distance'][family]} of ‖v − v*‖"
         )
         holds = residual.mean + 2 * residual.se < 0 < lam.mean - 2 * lam.se
         text = "limits satisfy ∇f + ∇(∇_θ q)ω = 0 (kkt2), here with ω = lim λ_k(θ_k − θ^(T)), though λ_k → ∞"
-        claims.append(Claim(text, "Proposition 1", family, found, holds))
+        claims.append(Claim(text, "Proposition 1", family, words, holds))
     label = {"residual": "residual of (kkt2)", "lam": "λ_k", "kkt": "𝒦", "distance": "‖v − v*‖"}
     rows = [
         evidence.row(family, "ξ_k = ½(k+1)^{-1/2}", f"exponent of {text} in k", fits[name][family])

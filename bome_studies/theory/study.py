@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bome._typing import Report
-from bome_studies.notes import paragraph, points
-from bome_studies.study import SMOKE_NOTE, Findings, Preset, decided
+from bome_studies.study import SMOKE_NOTE, Findings, Preset, findings_of
 from bome_studies.theory.basins import basins
 from bome_studies.theory.evidence import Evidence, Topic
 from bome_studies.theory.floors import floors, schedules
@@ -37,13 +36,14 @@ class Theory:
         outcomes = outcomes_of(batches, folder, report, workers)
         evidence = Evidence(preset, {sweep.name: sweep for sweep in batches}, outcomes)
         topics = [topic(evidence) for topic in TOPICS]
-        return Findings(
-            title="The theory of the paper",
-            about=paragraph(__file__, "about"),
-            sections=tuple(topic.section for topic in topics),
-            claims=decided((claim for topic in topics for claim in topic.claims), preset),
-            rows=tuple(row for topic in topics for row in topic.rows),
-            notes=(*((SMOKE_NOTE,) if preset == "smoke" else ()), *points(__file__, "notes")),
+        return findings_of(
+            __file__,
+            "The theory of the paper",
+            preset,
+            (topic.section for topic in topics),
+            (claim for topic in topics for claim in topic.claims),
+            (row for topic in topics for row in topic.rows),
+            before=[SMOKE_NOTE] if preset == "smoke" else [],
         )
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bome_studies.study import Claim, Preset, decided
+from bome_studies.study import Claim
 from bome_studies.toys.protocol import ETAS, GRID, HORIZON, STEP_SIZES, TS
 from bome_studies.toys.trials import Trace, Traces, Trial
 
@@ -20,17 +20,14 @@ LABELS = {"bome": "BOME", "bsg1": "BSG-1", "bvfsm": "BVFSM", "penalty": "Penalty
 BASELINES = ("bsg1", "bvfsm", "penalty")
 
 
-def claims(preset: Preset, trials: Sequence[Trial], outcomes: Outcomes) -> tuple[Claim, ...]:
-    """All claims in the order of the report; preset smoke leaves all of them open."""
-    judged = [
-        *_coreset(outcomes),
-        *_minimax(outcomes),
-        *_lls(outcomes),
-        *_coefficients(trials, outcomes),
-        *_all_toys(outcomes),
-        *_references(outcomes),
-    ]
-    return decided(judged, preset)
+def claims(trials: Sequence[Trial], outcomes: Outcomes) -> Iterable[Claim]:
+    """All claims in the order of the report."""
+    yield from _coreset(outcomes)
+    yield from _minimax(outcomes)
+    yield from _lls(outcomes)
+    yield from _coefficients(trials, outcomes)
+    yield from _all_toys(outcomes)
+    yield from _references(outcomes)
 
 
 def _coreset(outcomes: Outcomes) -> Iterable[Claim]:
@@ -266,15 +263,15 @@ def _references(outcomes: Outcomes) -> Iterable[Claim]:
         yield _reference(name, "(θ, v)", expected, (*trace.theta[-1], trace.v[-1][0]), tolerance)
 
 
-def _reference(name: str, what: str, expected: Sequence[float], found: Sequence[float], tolerance: float) -> Claim:
+def _reference(name: str, what: str, expected: Sequence[float], point: Sequence[float], tolerance: float) -> Claim:
     task, rest = name.split("-", 1)
     variant, run = rest.split("-", 1)
     words = {"bome-published": "BOME", "T10": "BOME with T = 10", "T1": "BOME with T = 1", "T100": "BOME with T = 100"}
     words |= {"eta0.1": "BOME with η = 0.1", "eta0.9": "BOME with η = 0.9"}
     label = words.get(run) or LABELS[run.removesuffix("-published")]
-    close = max(abs(a - b) for a, b in zip(expected, found, strict=True)) <= tolerance
+    close = max(abs(a - b) for a, b in zip(expected, point, strict=True)) <= tolerance
     return Claim(
-        f"{label} on {task} ends at {what} = {_point(expected)}", CODE, f"{variant}, published", _point(found), close
+        f"{label} on {task} ends at {what} = {_point(expected)}", CODE, f"{variant}, published", _point(point), close
     )  # fmt: skip
 
 

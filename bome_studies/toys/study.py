@@ -7,10 +7,10 @@ from bome._typing import Report
 from bome.reports.figures import Drawing
 from bome.runs.choice import mean_and_error
 from bome_studies.figures import draw
-from bome_studies.notes import paragraph, points
+from bome_studies.notes import paragraph
 from bome_studies.page import command
 from bome_studies.parts import results_of
-from bome_studies.study import SMOKE_NOTE, Findings, Preset, Row, Section
+from bome_studies.study import SMOKE_NOTE, Findings, Preset, Row, Section, findings_of
 from bome_studies.toys import claims, figures
 from bome_studies.toys.protocol import COMPARED, ETAS, HORIZON, STEP_SIZES, TS, trials
 from bome_studies.toys.trials import Trace, Traces, Trial, perform, restored
@@ -25,13 +25,14 @@ class Toys:
         """Run it; trials that are finished in `folder` are read, not run again."""
         planned = trials(preset)
         outcomes = results_of(planned, perform, folder, report, workers, restored)
-        return Findings(
-            title="The toy problems of the paper",
-            about=paragraph(__file__, "about"),
-            sections=(_coreset(outcomes), _minimax(outcomes), _lls(outcomes), _grids(planned, outcomes)),
-            claims=claims.claims(preset, planned, outcomes),
-            rows=tuple(_rows(preset, planned, outcomes)),
-            notes=(*((SMOKE_NOTE,) if preset == "smoke" else ()), *points(__file__, "notes")),
+        return findings_of(
+            __file__,
+            "The toy problems of the paper",
+            preset,
+            (_coreset(outcomes), _minimax(outcomes), _lls(outcomes), _grids(planned, outcomes)),
+            claims.claims(planned, outcomes),
+            _rows(preset, planned, outcomes),
+            before=[SMOKE_NOTE] if preset == "smoke" else [],
         )
 
 
@@ -257,13 +258,13 @@ def _rows(preset: Preset, planned: Sequence[Trial], outcomes: Mapping[str, Trace
     rows = []
     for trial in planned:
         traces = [*outcomes[trial.name].values()]
-        measured = {
+        numbers = {
             "f": [trace.f[-1] for trace in traces],
             "q": [trace.q[-1] for trace in traces],
             "distance_to_optimum": [claims.distance(trial.task, trace) for trace in traces],
             "gradient_equivalents": [trace.units[-1] for trace in traces],
         }
-        for metric, values in measured.items():
+        for metric, values in numbers.items():
             mean, se = mean_and_error(values)
             rows.append(
                 Row(
