@@ -1,9 +1,9 @@
 """A folder belongs to one command: its own work stays, everything else is refused in one line."""
 
+import itertools
 import json
 import math
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 
 from bome.errors import ProblemError, StorageError
 from bome.storage.folder import Config, Folder, free_place
+from tests.support.kills import killed_at
+from tests.support.states import dead_pid
 
 SPEC = {"task": "quadratic", "set": {"lr": 0.1, "steps": 3}}
 COMMAND = "bome run quadratic --set lr=0.1 --out 'my run'"
@@ -18,12 +20,6 @@ COMMAND = "bome run quadratic --set lr=0.1 --out 'my run'"
 
 def claim(path: Path, kind: Any = "run", spec: dict[str, Any] = SPEC) -> str:
     return Folder(path).claim(kind, spec, COMMAND)
-
-
-def dead_pid() -> int:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
 
 
 def test_a_folder_is_new_then_the_same_then_finished(tmp_path: Path) -> None:
@@ -148,3 +144,21 @@ def test_a_free_place_is_new_empty_or_holds_the_same(tmp_path: Path, monkeypatch
     second.write_text("a file")
     (base / "config.json").write_text("damaged")
     assert free_place("mix-a/b", "mix", SPEC) == base.with_name("mix-a_b-3")
+
+
+def test_a_kill_at_any_moment_leaves_a_folder_that_can_be_claimed(tmp_path: Path) -> None:
+    states = []
+    for n in itertools.count(1):
+        place = tmp_path / str(n) / "x"
+
+        def work(place: Path = place) -> None:
+            claim(place)
+            Folder(place).finish({"status": "finished"})
+
+        killed = killed_at(n, work)
+        states.append(claim(place))
+        if not killed:
+            break
+    counts = [states.count(state) for state in ("new", "same", "finished")]
+    assert all(counts)
+    assert states == ["new"] * counts[0] + ["same"] * counts[1] + ["finished"] * counts[2]

@@ -26,6 +26,7 @@ import torch
 from bome.errors import StorageError
 from bome.storage import checkpoint
 from bome.storage.checkpoint import load_latest, save
+from tests.support.kills import die_at, in_child
 from tests.support.states import assert_good, names, same, state_at
 
 Saver = Callable[[Path, int, Any], object]
@@ -40,19 +41,6 @@ def naive_save(folder: Path, step: int, state: Any) -> None:
             file.write(data)
             file.flush()
             os.fsync(file)
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Fork, do the work in the child and return its pid; the child never returns."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException as error:  # the child must end here whatever happens
-            os.write(2, f"child: {error!r}\n".encode())
-            os._exit(1)
-        os._exit(0)
-    return pid
 
 
 def save_until_killed(save: Saver, folder: Path, start: int, acknowledge: int) -> None:
@@ -129,31 +117,6 @@ def naive_kills(folder: Path, kills: int) -> dict[str, int]:
         else:
             assert found is not None or acknowledged < 0
     return counts
-
-
-CHANGES = ("mkdir", "open", "write", "fsync", "rename", "replace", "unlink", "rmdir")
-
-
-def die_at(n: int, torn: bool) -> None:
-    """Make this process kill itself just before its n-th change to the disk, or half-way through its n-th write.
-
-    Just before a change is also just after the one before.
-    """
-    left = itertools.count(n - 1, -1)
-
-    def fatal(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            if next(left) != 0:
-                return real(*args, **options)
-            if torn:
-                real(args[0], args[1][: len(args[1]) // 2])
-            os.kill(os.getpid(), signal.SIGKILL)
-            raise AssertionError("unreachable")
-
-        return call
-
-    for name in ("write",) if torn else CHANGES:
-        setattr(os, name, fatal(getattr(os, name)))
 
 
 SCENES = [("empty", 0), ("normal", 3), ("normal", 2), ("crashed", 2), ("crashed", 3)]

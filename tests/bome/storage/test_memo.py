@@ -1,9 +1,9 @@
 """A part is computed once, and what is damaged, or was made with other settings, is not believed."""
 
+import itertools
 import math
 import os
-import signal
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from scipy import sparse
 from bome.errors import ProblemError, StorageError
 from bome.storage import memo as module
 from bome.storage.memo import Memo, digest
+from tests.support.kills import killed_at
 
 VALUE = {"loss": [0.5, math.nan, -math.inf], "rows": (1, "grün", None), "weights": torch.arange(6.0).reshape(2, 3)}
 SPEC = {"seed": 0, "steps": 10, "lr": 0.1, "sizes": (1, 2)}
@@ -142,37 +143,22 @@ def test_a_specification_holds_no_arrays(tmp_path: Path) -> None:
         Memo(tmp_path).write("part", {"x": np.ones(2)}, 1)
 
 
-def killed_at(n: int, work: Callable[[], None]) -> bool:
-    """Do the work in a process that kills itself just before it replaces its n-th file; whether it came to that."""
-    pid = os.fork()
-    if pid == 0:
-        real, left = os.replace, [n]
-
-        def replace(*paths: Any) -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            real(*paths)
-
-        os.replace = replace  # type: ignore[assignment]
-        work()
-        os._exit(0)
-    return os.waitpid(pid, 0)[1] == signal.SIGKILL
-
-
 @pytest.mark.parametrize("spec", [SPEC, {"other": 1}], ids=["the same part", "another part"])
-def test_a_kill_between_tensors_and_json_leaves_the_old_part_or_none(tmp_path: Path, spec: Any) -> None:
-    memo, other = Memo(tmp_path), {"weights": torch.ones(4)}
-    memo.write("part", SPEC, VALUE)
-    assert killed_at(1, lambda: memo.write("part", spec, other))
-    assert same(memo.read("part", SPEC), VALUE)
-    assert killed_at(2, lambda: memo.write("part", spec, other))
-    assert memo.read("part", SPEC) is None
-    assert memo.read("part", spec) is None
-    assert not killed_at(3, lambda: memo.write("part", spec, other))
-    assert same(memo.read("part", spec), other)
-    memo.write("part", spec, 1)
-    assert sorted(path.name for path in tmp_path.iterdir() if ".tmp-" in path.name) == []
+def test_a_kill_at_any_moment_leaves_the_old_part_the_new_one_or_none(tmp_path: Path, spec: Any) -> None:
+    other, outcomes = {"weights": torch.ones(4)}, []
+    for n in itertools.count(1):
+        memo = Memo(tmp_path / str(n))
+        memo.write("part", SPEC, VALUE)
+        killed = killed_at(n, partial(memo.write, "part", spec, other))
+        old, new = memo.read("part", SPEC), memo.read("part", spec)
+        assert new is None or same(new, other) or same(new, VALUE)
+        outcomes.append("new" if same(new, other) else "old" if same(old, VALUE) else "none")
+        assert same(memo.keep("part", spec, lambda: other), other) or same(new, VALUE)  # and life goes on
+        if not killed:
+            break
+    counts = [outcomes.count(each) for each in ("old", "none", "new")]
+    assert all(counts)  # none: between tensors and JSON
+    assert outcomes == ["old"] * counts[0] + ["none"] * counts[1] + ["new"] * counts[2]
 
 
 def test_the_digest_tells_any_two_inputs_apart() -> None:
