@@ -5,6 +5,8 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
 from bome.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -15,13 +17,20 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
+def without_numbers(text: str) -> tuple[str, list[float]]:
+    number = r"\d+\.?\d*"
+    return re.sub(number, "#", text), [float(x) for x in re.findall(number, text)]
+
+
 def test_the_example_runs_as_printed_and_prints_what_it_says() -> None:
     (code,), (expected,) = blocks("python"), blocks("text")
     assert len(code.strip().split("\n")) == 15
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - our own text
-    assert printed.getvalue() == expected
+    words, numbers = without_numbers(printed.getvalue())
+    assert words == without_numbers(expected)[0]
+    assert numbers == pytest.approx(without_numbers(expected)[1], abs=0.02)  # processors round differently
 
 
 def test_the_commands_exist() -> None:

@@ -17,7 +17,8 @@ class Fit(NamedTuple):
     n: int
 
     def __str__(self) -> str:
-        digits = 2 if self.se >= 0.01 or self.se <= 0 else min(4, math.ceil(-math.log10(self.se)))
+        rounding = 1e-12  # what is left of a standard error of 0
+        digits = 2 if self.se >= 0.01 or self.se <= rounding else min(4, math.ceil(-math.log10(self.se)))
         return f"{self.mean:.{digits}f} ± {self.se:.{digits}f}"
 
 

@@ -123,10 +123,13 @@ def test_scaling_and_shifting_the_losses_changes_no_bit(law: str, dtype: torch.d
 def test_a_factor_that_is_no_power_of_two_changes_bits_but_not_the_step() -> None:
     """The control: the equality above is not true of anything at all."""
     base = Setting("norm")
-    one = _step("quartic", 0, torch.float64, base)
-    other = _step("quartic", 0, torch.float64, LAWS["f·c, η·c"].changed(base, 3.3))
-    assert not torch.equal(other.direction.v[0], one.direction.v[0] * 3.3)
-    torch.testing.assert_close(other.direction.v[0], one.direction.v[0] * 3.3, rtol=1e-13, atol=1e-13)
+    changed = 0
+    for seed in range(10):  # which of them keep their bits depends on the processor
+        one = _step("quartic", seed, torch.float64, base).direction.v[0]
+        other = _step("quartic", seed, torch.float64, LAWS["f·c, η·c"].changed(base, 3.3)).direction.v[0]
+        changed += not torch.equal(other, one * 3.3)
+        torch.testing.assert_close(other, one * 3.3, rtol=1e-13, atol=1e-13)
+    assert changed > 0
 
 
 @pytest.mark.parametrize("phi", ["norm", "gap"])

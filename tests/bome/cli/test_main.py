@@ -126,7 +126,7 @@ def test_another_run_is_left_alone(place: Path, capsys: pytest.CaptureFixture[st
     assert "holds another run, with other inputs or settings: choose another --out" in capsys.readouterr().err
     (place / "x" / "summary.json").unlink()
     assert main.execute(["run", "lls", "--set", "steps=3", "--quiet", "--out", "x"]) == 2
-    assert "unfinished: go on with 'bome resume'" in capsys.readouterr().err
+    assert "unfinished: continue it with 'bome resume'" in capsys.readouterr().err
     assert (place / "x" / "metrics.jsonl").read_bytes() == before
 
 
