@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bome.certificate import Certificate
+from bome.certificate import Certificate, Test
 from bome.estimators.findings import MOST_CLASSES, MOST_LETTERS, MOST_SUSPECTS, Shown, findings, suspicious
 
 
@@ -50,7 +50,7 @@ def test_findings_are_counted_by_hand() -> None:
 
 def test_all_of_it_can_be_written_as_json() -> None:
     cleaner = Fake(["a", "b"], ["b", "b"], [0.0, 1.0])
-    cleaner.certificate_ = Certificate(1, 2, 3e-5, 1e-5, 2e-5, 3e-5, -0.5, 0.25, None, "near")
+    cleaner.certificate_ = Certificate(f=1, g=2, q=2e-5, tests=(Test("q", 2e-5, 1e-4, True, "near"),))
     found = of(cleaner, show=lambda row: Shown("line 2", "text", b"png"))
     assert json.loads(json.dumps(found)) == found
     assert found["suspects"][0]["image"] == "cG5n"

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from bome.certificate import Certificate
+from bome.certificate import Certificate, Test
 from bome.estimators.findings import MOST_SUSPECTS, Shown, findings, suspicious
 from bome.reports import cleaner as page
 from bome.storage import jsonfile
@@ -38,7 +38,7 @@ class Fake:
             {"candidate": ["cleaned", "trusted only"], "loss": [0.25, 0.5], "accuracy": [0.875, 0.75]}
         )
         self.certificate_: Certificate | None = Certificate(
-            1, 2, 3e-5, 1e-5, 2e-5, 3e-5, -0.5, 0.25, None, f"near {names[0]}"
+            f=1, g=2, q=2e-5, kkt=3e-5, tests=(Test("q", 2e-5, 1e-4, True, f"near {names[0]}"),)
         )
         self.curves_ = {"step": [0.0, 1.0, 2.0], names[0]: [3.0, 2.0, float("nan")], "loss": [1.0, 0.5, 0.25]}
         self.noise_rate_, self.n_iter_ = 0.375, 123
@@ -81,7 +81,7 @@ def test_the_page_tells_everything(tmp_path: Path) -> None:
         "123 steps",
         "Chosen: cleaned",
         "Its loss is lowest on cat.",
-        "Near cat.",
+        "Stationary: near cat.",
         "0.2500",
         "cos(∇f, ∇q̂)",
         "Given and suggested labels",

@@ -101,16 +101,16 @@ def _line(theta: float, a: float = 1.0) -> Problem:
 
 VERDICTS: dict[str, tuple[Callable[[], Certificate], str]] = {
     # ∇f = −1, ∇q̂ = 1e-4: balanced exactly by λ = 1e4; q̂ ≈ ½1e-8, which 2T steps increase by little (α = 0.9).
-    "stationary": (lambda: _certificate(_line(1e-4), lr=0.9), r"^stationary: 𝒦 ≈ 5.0e-09$"),
+    "stationary": (lambda: _certificate(_line(1e-4), lr=0.9), r"^stationary: .*𝒦 ≈ 5.0e-09; T is enough$"),
     # θ = 0.1: balanced, but q̂ = 0.005 is no zero.
     "nearly": (
         lambda: _certificate(_line(0.1), lr=0.9),
-        r"^nearly stationary: 0.0% of ‖∇f‖² is not balanced by the constraint$",
+        r"^stationary: .*0.0% of ‖∇f‖² is not balanced by the constraint, ",
     ),
     # θ = 2, a = 1: ∇f = 1 and ∇q̂ = 2 point the same way, nothing is balanced.
     "not yet": (
         lambda: _certificate(_line(2.0), lr=0.9),
-        r"^not stationary yet: 100% of ‖∇f‖² is not balanced .*; run longer$",
+        r"^not stationary: 100% of ‖∇f‖² is not balanced .*; run longer$",
     ),
     # α = 0.01, T = 3: q̂(T) = ½θ²(1 − 0.99⁶), q̂(2T) = ½θ²(1 − 0.99¹²): 94 % more.
     "T too small": (
@@ -120,7 +120,7 @@ VERDICTS: dict[str, tuple[Callable[[], Certificate], str]] = {
     # α = 2.1 > 2/L: the inner loss rises by the factor 1.1² at each step: q̂ = ½ 4 (1 − 1.1⁶) = −1.54.
     "rising": (
         lambda: _certificate(_line(2.0), lr=2.1),
-        r"^the inner loss rises along the look-ahead \(q̂ = -1.5e\+00\): lower inner_lr$",
+        r"^not stationary: g rises along the look-ahead \(q̂ = -1.5e\+00\): lower inner_lr",
     ),
 }
 
@@ -205,10 +205,10 @@ def test_at_a_point_without_any_gradient_nothing_is_divided_by_zero() -> None:
     )  # fmt: skip
     found = _certificate(problem)
     assert (found.kkt, found.q, found.q_twice, found.cos) == (0, 0, 0, 0)
-    assert found.verdict == "stationary: 𝒦 ≈ 0.0e+00"
+    assert found.verdict.startswith("stationary: ")
 
 
 def test_where_the_inner_problem_is_solved_the_verdict_does_not_blame_v() -> None:
     """There ∇q̂ = 0, so that 𝒦 = ‖∇f‖² even at the optimum."""
     found = perform(plan("quadratic", "aid-cg", {"steps": 300}))
-    assert found.certificate.verdict.startswith("θ solves the inner problem")
+    assert found.certificate.verdict.startswith("not known whether it is stationary: θ solves the inner problem")

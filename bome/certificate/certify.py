@@ -1,9 +1,9 @@
-"""Is the answer right? The stationarity measure of the paper, estimated and exact, and a verdict in words."""
+"""The stationarity measure of the paper, estimated and exact, and what it tells."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from bome._typing import Leaves
+from bome.certificate.verdict import Certificate, Test
 from bome.core.barrier import euclidean, kkt_gradient
 from bome.core.trees import Pair, sub
 from bome.inner import InnerMap
@@ -28,43 +28,6 @@ class Stationarity:
     q: float
     f_norm: float
     cos: float
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What is known of the quality of a solution.
-
-    Attributes:
-        f: f at the point.
-        g: g at the point.
-        kkt: the estimate of 𝒦 from ∇q̂.
-        kkt_gradient: its gradient part.
-        q: q̂ after T inner steps, the other part.
-        q_twice: q̂ after 2T inner steps: if it is much larger, T was too small.
-        cos: cosine between ∇f and ∇q̂.
-        lambda_zero_share: the share of steps at which the constraint was inactive (λ = 0); None if not measured.
-        exact_kkt: 𝒦 from the inner solution itself, where it can be had (𝒦◇ where g has several basins).
-        verdict: the same in plain words.
-    """
-
-    f: float
-    g: float
-    kkt: float
-    kkt_gradient: float
-    q: float
-    q_twice: float
-    cos: float
-    lambda_zero_share: float | None
-    exact_kkt: float | None
-    verdict: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-    def numbers(self) -> dict[str, float]:
-        """What a row of a history has in common with it."""
-        return {name: getattr(self, name) for name in ("f", "g", "q", "kkt_gradient", "kkt", "cos")}
 
 
 def stationarity_at(oracle: Oracle, point: Pair, end: Leaves, batches: Batches) -> Stationarity:
@@ -95,7 +58,6 @@ def certify(
     here = _stationarity(f.grad, dq, float(g.value - once.value))
     q_twice = float(g.value - twice.value)
     exact = None if exact_end is None else stationarity_at(oracle, point, exact_end, batches).kkt
-    verdict = _verdict(here, q_twice, inner.steps)
     return Certificate(
         f=float(f.value),
         g=float(g.value),
@@ -106,7 +68,7 @@ def certify(
         cos=here.cos,
         lambda_zero_share=lambda_zero_share,
         exact_kkt=exact,
-        verdict=verdict,
+        tests=(_rise(here), _balance(here), _enough(here, q_twice, inner.steps)),
     )
 
 
@@ -118,19 +80,28 @@ def _stationarity(df: Pair, dq: Pair, q: float) -> Stationarity:
     return Stationarity(gradient + q, gradient, q, float(products.ff.sqrt()), cos)
 
 
-def _verdict(here: Stationarity, q_twice: float, steps: int) -> str:
+def _rise(here: Stationarity) -> Test:
+    holds = here.q >= -1e-12
+    said = "the inner steps decrease g" if holds else f"g rises along the look-ahead (q̂ = {here.q:.1e}): lower inner_lr"
+    return Test("the inner steps decrease g", -here.q, 1e-12, holds, said)
+
+
+def _balance(here: Stationarity) -> Test:
     left = here.gradient / here.f_norm**2 if here.f_norm > 0 else 0.0
-    if here.q < -1e-12:
-        return f"the inner loss rises along the look-ahead (q̂ = {here.q:.1e}): lower inner_lr"
-    if abs(here.kkt) <= 1e-6:
-        verdict = f"stationary: 𝒦 ≈ {here.kkt:.1e}"
-    elif left <= 0.05:
-        verdict = f"nearly stationary: {left:.1%} of ‖∇f‖² is not balanced by the constraint"
-    elif here.q <= 1e-4 * here.f_norm**2:  # ∇q̂ vanishes where θ is optimal, so that nothing can balance ∇f there
-        return f"θ solves the inner problem (q̂ = {here.q:.0e}); there 𝒦 does not tell whether v is optimal"
-    else:
-        verdict = f"not stationary yet: {left:.0%} of ‖∇f‖² is not balanced by the constraint; run longer"
-    if here.q > 1e-9 and q_twice > 1.25 * here.q:
-        more = q_twice / here.q - 1
-        verdict += f"; T = {steps} may be too small: 2T inner steps find {more:.0%} more decrease of g"
-    return verdict
+    name = "the constraint balances ∇f"
+    if abs(here.kkt) <= 1e-6 or left <= 0.05:
+        return Test(
+            name, left, 0.05, True, f"{left:.1%} of ‖∇f‖² is not balanced by the constraint, 𝒦 ≈ {here.kkt:.1e}"
+        )
+    if here.q <= 1e-4 * here.f_norm**2:  # ∇q̂ vanishes where θ is optimal, so that nothing can balance ∇f there
+        said = f"θ solves the inner problem (q̂ = {here.q:.0e}); there 𝒦 does not tell whether v is optimal"
+        return Test(name, left, 0.05, None, said)
+    return Test(name, left, 0.05, False, f"{left:.0%} of ‖∇f‖² is not balanced by the constraint; run longer")
+
+
+def _enough(here: Stationarity, q_twice: float, steps: int) -> Test:
+    if here.q <= 1e-9:
+        return Test("T is enough", None, 0.25, True, "T is enough")
+    more = q_twice / here.q - 1
+    said = f"T = {steps} may be too small: 2T inner steps find {more:.0%} more decrease of g"
+    return Test("T is enough", more, 0.25, more <= 0.25, said if more > 0.25 else "T is enough")
