@@ -26,7 +26,7 @@ from bome.errors import ProblemError, RunInterruptedError, StorageError
 from bome.inner import GradientDescent
 from bome.methods.base import Info, Method
 from bome.oracles import Oracle, OracleName
-from bome.oracles.base import snapshot
+from bome.oracles.traces import snapshot
 from bome.problem import Problem
 from bome.stepper import Stepper
 from bome.stopping import MaxSteps, Progress, Stop

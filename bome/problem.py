@@ -1,6 +1,6 @@
-"""The bilevel problem: two losses of (v, θ, batch), their starting values, and the sets v and θ live in."""
+"""The bilevel problem: losses and constraints of (v, θ, batch), starting values, and the sets v and θ live in."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -9,16 +9,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from bome._typing import Leaves, Loss, Projection
+from bome.constraints import Constraint, Constraints, Level
 from bome.core.microbatches import MicroBatches
-from bome.core.ranks import local
 from bome.core.trees import Pair
-from bome.errors import ProblemError
+from bome.errors import ProblemError, UnsupportedError
 from bome.per_sample import PerSample
+from bome.variable import Projections, Variable
 
 T = TypeVar("T")
-Role = Literal["v", "theta"]
-Projections = Projection | Mapping[str, Projection]
-"""One projection for every tensor, or one for each name of a dict (names without one are free)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,61 +45,8 @@ def _located(batch: Any, places: list[Tensor]) -> Any:
     return batch.with_parts(parts) if isinstance(batch, MicroBatches) else parts[0]
 
 
-class Variable:
-    """One of the two variables: its live tensors, their names, and their form as the losses see it.
-
-    Attributes:
-        role: "v" or "theta".
-        value: the object the user gave.
-        leaves: the live tensors (of a module: its trainable parameters).
-        names: a name for each of them, for messages.
-        module: the module, where the variable is one.
-        table: the `PerSample` it is, if it is one.
-    """
-
-    def __init__(self, role: Role, value: Any) -> None:
-        self.role = role
-        self.value = value
-        self.module = value if isinstance(value, nn.Module) else None
-        self.table = value if isinstance(value, PerSample) else None
-        self._form = value.values if isinstance(value, PerSample) else value
-        if self.module is not None:
-            named: list[tuple[str, Tensor]] = [(n, p) for n, p in self.module.named_parameters() if p.requires_grad]
-            self.keys = tuple(n for n, _ in named)
-            self.names = tuple(f"{role}[{n!r}]" for n in self.keys)
-            self.leaves: Leaves = tuple(p for _, p in named)
-        else:
-            named = list(_flatten(self._form, role))
-            self.keys = tuple(value) if isinstance(value, Mapping) else ()
-            self.names = tuple(n for n, _ in named)
-            self.leaves = tuple(t for _, t in named)
-        if not self.leaves:
-            frozen = self.module is not None and any(True for _ in self.module.parameters())
-            raise ProblemError(
-                f"{role} has no tensor to optimise"
-                + (": all parameters of the module are frozen (requires_grad=False)" if frozen else "")
-            )
-        for name, leaf in zip(self.names, self.leaves, strict=True):
-            _check_leaf(name, leaf)
-
-    def seen(self, leaves: Leaves) -> Any:
-        """What a loss sees: the tensors in the user's own form (tensor, list, dict), or the module."""
-        return self.module if self.module is not None else _unflatten(self._form, iter(leaves))
-
-    def rules(self, projections: Projections | None) -> tuple[Projection | None, ...]:
-        """A projection, or none, for each leaf."""
-        if projections is None or callable(projections):
-            return (projections,) * len(self.leaves)
-        if not isinstance(projections, Mapping) or not all(callable(rule) for rule in projections.values()):
-            raise ProblemError(f"project_{self.role} must be a projection such as box(0, 1), or a dict of them by name")
-        unknown = sorted(set(projections) - set(self.keys))
-        if unknown or len(self.keys) != len(self.leaves):
-            raise ProblemError(f"project_{self.role} names {unknown or 'entries'}, but {self.role} has {self.names}")
-        return tuple(projections.get(key) for key in self.keys)
-
-
 class Problem:
-    """min_{v,θ} f(v, θ) subject to θ ∈ argmin g(v, ·).
+    """min_{v,θ} f(v, θ) subject to H(v, θ) ≤ 0 and θ ∈ argmin { g(v, ·) : h(v, ·) ≤ 0 }.
 
     Args:
         outer: f, the outer loss `(v, theta, batch) -> scalar`.
@@ -110,6 +55,10 @@ class Problem:
         theta: starting value of the inner variable: a tensor, a list or dict of tensors, or an `nn.Module`.
         project_v: projection for v after each step: one for all of its tensors, or a dict of them by name.
         project_theta: likewise for θ; applied in the look-ahead too.
+        inner_constraints: h, a function `(v, theta, batch) -> vector`, which must not be positive in the inner problem.
+        outer_constraints: H, likewise in the outer problem.
+        inner_equalities: a function like h, which must be zero in the inner problem.
+        outer_equalities: likewise in the outer problem.
 
     The starting values are live: a solver changes these very tensors, as an optimiser of `torch.optim` does.
     """
@@ -122,6 +71,11 @@ class Problem:
         theta: Any,
         project_v: Projections | None = None,
         project_theta: Projections | None = None,
+        *,
+        inner_constraints: Constraint | None = None,
+        outer_constraints: Constraint | None = None,
+        inner_equalities: Constraint | None = None,
+        outer_equalities: Constraint | None = None,
     ) -> None:
         for name, loss in (("outer", outer), ("inner", inner)):
             if not callable(loss):
@@ -129,9 +83,12 @@ class Problem:
         if isinstance(theta, PerSample):
             raise ProblemError("theta cannot be a PerSample: only the outer variable has a row per sample")
         self.outer, self.inner = outer, inner
+        self.constraints = Constraints(inner_constraints, inner_equalities, outer_constraints, outer_equalities)
         self.v, self.theta = Variable("v", v), Variable("theta", theta)
         self.project_v = self.v.rules(project_v)
         self.project_theta = self.theta.rules(project_theta)
+        if self.constraints and self.v.table is not None:
+            raise ProblemError("constraints see all of v, but a step sees only the rows of a PerSample: use a tensor")
         _check_together(self.v, self.theta)
         _check_rules(self.v, self.project_v)
         _check_rules(self.theta, self.project_theta)
@@ -176,26 +133,59 @@ class Problem:
 
         Activation checkpointing computes activations again during differentiation, with what the modules hold then.
         """
-
-        def call(*arguments: Any) -> T:
-            return then(self.checked(which, loss(*arguments)))
-
         loss = self.outer if which == "f" else self.inner
         if isinstance(batch, Located):
             v, batch = tuple(x[batch.places] for x in v), batch.batch
+
+        def call(seen_v: Any, seen_theta: Any) -> T:
+            return then(self.checked(which, loss(seen_v, seen_theta, batch)))
+
+        return self._holding(v, theta, buffers, call)
+
+    def constrained(
+        self,
+        level: Level,
+        v: Leaves,
+        theta: Leaves,
+        batches: Batches,
+        buffers: dict[str, Tensor],
+        then: Callable[[Leaves], T],
+    ) -> T:
+        """What `then` makes of the constraints at (v, θ), a vector for each kind; otherwise as `within`.
+
+        Those of the inner problem see the first inner batch, the others the first outer one.
+        """
+
+        def call(seen_v: Any, seen_theta: Any) -> T:
+            return then(self._parts(level, seen_v, seen_theta, batches))
+
+        return self._holding(v, theta, buffers, call)
+
+    def live_constrained(self, level: Level, v: Leaves, theta: Leaves, batches: Batches) -> Leaves:
+        """The constraints with modules called as they are, a vector for each kind."""
+        return self._parts(level, self.v.seen(v), self.theta.seen(theta), batches)
+
+    def _parts(self, level: Level, v: Any, theta: Any, batches: Batches) -> Leaves:
+        inner, outer = batches.inner[0], batches.outer[0]
+        if isinstance(inner, MicroBatches) or isinstance(outer, MicroBatches):
+            raise UnsupportedError("constraints see one batch as a whole: give the losses no micro-batches")
+        empty = self.theta.leaves[0].detach().new_zeros(0)
+        return self.constraints.parts(level, v, theta, inner, outer, empty)
+
+    def _holding(self, v: Leaves, theta: Leaves, buffers: dict[str, Tensor], call: Callable[[Any, Any], T]) -> T:
+        """What `call` makes of v and θ as losses see them, while modules hold these tensors and buffers."""
         if self._host is None:
-            value = call(self.v.seen(v), self.theta.seen(theta), batch)
-        else:
-            tensors = dict(buffers)
-            for var, leaves in ((self.v, v), (self.theta, theta)):
-                if var.module is not None:
-                    tensors.update({f"{var.role}.{key}": x for key, x in zip(var.keys, leaves, strict=True)})
-            tensors.update({name: tensors[first] for name, first in self._ties.items() if first in tensors})
-            arguments = (call, self.v.seen(v), self.theta.seen(theta), batch)
-            value = functional_call(self._host, tensors, arguments, tie_weights=False)
-            for name, buffer in buffers.items():
-                if tensors[name] is not buffer:  # the module put another tensor in its place
-                    buffer.copy_(tensors[name].detach())
+            return call(self.v.seen(v), self.theta.seen(theta))
+        tensors = dict(buffers)
+        for var, leaves in ((self.v, v), (self.theta, theta)):
+            if var.module is not None:
+                tensors.update({f"{var.role}.{key}": x for key, x in zip(var.keys, leaves, strict=True)})
+        tensors.update({name: tensors[first] for name, first in self._ties.items() if first in tensors})
+        arguments = (call, self.v.seen(v), self.theta.seen(theta))
+        value: T = functional_call(self._host, tensors, arguments, tie_weights=False)
+        for name, buffer in buffers.items():
+            if tensors[name] is not buffer:  # the module put another tensor in its place
+                buffer.copy_(tensors[name].detach())
         return value
 
     def live_loss(self, which: Literal["f", "g"], v: Leaves, theta: Leaves, batch: Any) -> Tensor:
@@ -259,8 +249,8 @@ class _Host(nn.Module):
         for role, module in modules.items():
             self.add_module(role, module)
 
-    def forward(self, call: Callable[[Any, Any, Any], T], v: Any, theta: Any, batch: Any) -> T:
-        return call(v, theta, batch)
+    def forward(self, call: Callable[[Any, Any], T], v: Any, theta: Any) -> T:
+        return call(v, theta)
 
 
 def _ties(module: nn.Module) -> dict[str, str]:
@@ -271,56 +261,6 @@ def _ties(module: nn.Module) -> dict[str, str]:
     firsts: dict[Tensor, str] = {}
     named = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
     return {name: first for name, tensor in named if (first := firsts.setdefault(tensor, name)) != name}
-
-
-def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flatten(item, f"{name}[{key!r}]")
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            yield from _flatten(item, f"{name}[{i}]")
-    else:
-        kinds = "a tensor, a list or dict of tensors, or an nn.Module"
-        raise ProblemError(f"{name} must be {kinds}, got {type(value).__name__}")
-
-
-def _unflatten(form: Any, leaves: Iterator[Tensor]) -> Any:
-    if isinstance(form, Tensor):
-        return next(leaves)
-    if isinstance(form, Mapping):
-        return {key: _unflatten(item, leaves) for key, item in form.items()}
-    items = [_unflatten(item, leaves) for item in form]
-    return type(form)(*items) if hasattr(form, "_fields") else type(form)(items)
-
-
-_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-
-
-def _check_leaf(name: str, leaf: Tensor) -> None:
-    def refuse(what: str, remedy: str) -> None:
-        raise ProblemError(f"{name} {what}: {remedy}")
-
-    if leaf.dtype not in _DTYPES:
-        refuse(
-            f"has dtype {leaf.dtype}", "variables are float64, float32, bfloat16 or float16; convert it with .float()"
-        )
-    if leaf.layout != torch.strided:
-        refuse("is sparse", "variables must be dense; sparse data belongs in the batch")
-    if leaf.is_meta:
-        refuse("is on the meta device and holds no values", "move it with .to_empty(...) and initialise it")
-    if leaf.is_inference():
-        refuse("was made in inference mode", "make it outside torch.inference_mode()")
-    if not leaf.is_leaf:
-        refuse("is the result of a differentiable computation", "pass .detach().clone()")
-    if leaf.numel() == 0:
-        refuse("is empty", "remove it or give it entries")
-    if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
-        refuse("is expanded: several entries share memory", "pass .clone()")
-    if not torch.isfinite(local(leaf)).all():
-        refuse("starts with NaN or infinity", "start from finite values")
 
 
 def _check_together(v: Variable, theta: Variable) -> None:

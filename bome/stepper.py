@@ -17,11 +17,13 @@ from bome.core.trees import Pair, dot, scale
 from bome.errors import NonFiniteError, ProblemError, StorageError, UnsupportedError
 from bome.methods.base import Info, Method, Step, check_accepted
 from bome.oracles import Oracle, OracleName, make
-from bome.oracles.autograd import connections, second_order_failure
-from bome.oracles.base import Needs, check, generators, replay, snapshot
+from bome.oracles.autograd import check_constraints, connections, second_order_failure
+from bome.oracles.base import Needs, check
+from bome.oracles.traces import generators, replay, snapshot
 from bome.per_sample import RowSGD
-from bome.problem import Batches, Problem, Variable
+from bome.problem import Batches, Problem
 from bome.stepper_checks import check_rowwise, default_optimiser, first_not_finite, groups_of, is_finite, surely_finite
+from bome.variable import Variable
 
 
 class Stepper:
@@ -110,6 +112,7 @@ class Stepper:
         restore = snapshot(self.problem)
         try:
             if not self._connected:
+                check_constraints(self.problem, batches)
                 self._check_second_order(batches)
             step = self._computed(point, placed)
             if not self._connected:

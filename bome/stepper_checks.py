@@ -9,7 +9,7 @@ from bome._typing import Leaves
 from bome.core.ranks import local
 from bome.errors import ProblemError
 from bome.methods.base import Method, Step
-from bome.problem import Variable
+from bome.variable import Variable
 
 
 def default_optimiser(theta: Variable, method: Method) -> Optimizer:

@@ -96,6 +96,8 @@ class Method(ABC):
     accuracy: ClassVar[tuple[str, ...]] = ("inner", "K", "Q")
     """The fields whose growth removes the bias of its v-direction, as far as it has them; of `inner` it is T."""
 
+    constrained: ClassVar[bool] = False
+    """Whether it takes problems with constraints on (v, θ)."""
     separable: ClassVar[bool] = False
     """Whether a step on a sum of independent problems is the step on each of them: no inner product over the whole of v
     or θ, and no test of one, enters it. Such a method runs on a stack of problems as it is."""
@@ -150,6 +152,8 @@ class Method(ABC):
 
 def check_accepted(problem: Problem, method: Method) -> None:
     """Refuse a problem that the method cannot solve."""
+    if problem.constraints and not method.constrained:
+        raise UnsupportedError(f"{method.name} takes no constraints: use the method bome-qp, or bome.solve")
     reason = method.refusal(problem)
     if reason is not None:
         raise UnsupportedError(f"{method.name} cannot solve this problem: {reason}")

@@ -14,7 +14,8 @@ from bome.errors import UnsupportedError
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Method, Step
 from bome.oracles import FuncOracle, Oracle
-from bome.oracles.base import Needs, generators, moved
+from bome.oracles.base import Needs
+from bome.oracles.traces import generators, moved
 from bome.problem import Problem
 
 
@@ -43,6 +44,11 @@ class Compiled(Method):
     def requires(self) -> Needs:  # type: ignore[override]
         """What the method needs."""
         return self.method.requires
+
+    @property
+    def constrained(self) -> bool:  # type: ignore[override]
+        """As the method."""
+        return self.method.constrained
 
     @property
     def inner_map(self) -> InnerMap | None:

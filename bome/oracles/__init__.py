@@ -6,13 +6,16 @@ from bome.core.ranks import synchronises
 from bome.errors import ProblemError
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.backward import BackwardOracle
-from bome.oracles.base import Ahead, Eval, Needs, Oracle
+from bome.oracles.base import Ahead, ConstraintEval, Eval, Needs, Oracle
 from bome.oracles.func import FuncOracle
 from bome.problem import Problem
 
 OracleName = Literal["auto", "autograd", "func", "backward"]
 
-__all__ = ["Ahead", "AutogradOracle", "BackwardOracle", "Eval", "FuncOracle", "Needs", "Oracle", "OracleName", "make"]
+__all__ = [
+    "Ahead", "AutogradOracle", "BackwardOracle", "ConstraintEval", "Eval", "FuncOracle", "Needs", "Oracle",
+    "OracleName", "make",
+]  # fmt: skip
 
 
 def make(problem: Problem, oracle: OracleName | Oracle) -> Oracle:

@@ -8,13 +8,15 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from bome._typing import Leaves
+from bome.constraints import Level, Sizes
 from bome.core.ranks import synchronises
 from bome.core.trees import Pair
-from bome.errors import UnsupportedError
+from bome.errors import ProblemError, UnsupportedError
 from bome.inner import DifferentiableMap
-from bome.oracles.base import Eval, Needs, Oracle, Which, Wrt
+from bome.oracles.base import Covectors, Eval, Needs, Oracle, Which, Wrt
 from bome.oracles.linear import Linear
-from bome.problem import Batches, Problem, Role
+from bome.problem import Batches, Problem
+from bome.variable import Role
 
 
 class AutogradOracle(Oracle):
@@ -54,6 +56,17 @@ class AutogradOracle(Oracle):
                 "first-order method, or checkpoint(..., use_reentrant=False)"
             )
         return torch.autograd.grad(value, leaves, allow_unused=True)
+
+    def _constrained(
+        self, level: Level, v: Leaves, theta: Leaves, batches: Batches, covectors: Covectors, wrt: Wrt
+    ) -> tuple[Leaves, tuple[Pair, ...]]:
+        v = tuple(x.detach().requires_grad_(wrt != "theta") for x in v)
+        theta = tuple(x.detach().requires_grad_(wrt != "v") for x in theta)
+        wanted = Pair(v if wrt != "theta" else (), theta if wrt != "v" else ())
+        with torch.enable_grad():
+            return self.problem.constrained(
+                level, v, theta, batches, self.problem.buffers, lambda parts: pulls(parts, wanted, covectors)
+            )
 
     def gradient_map(self, v: Leaves, theta: Leaves, batch: Any) -> Linear:
         """The map (v, θ) ↦ g_θ(v, θ): its value, H z and B z. One evaluation of g."""
@@ -109,11 +122,41 @@ class AutogradOracle(Oracle):
             return v, theta, gradients(value, theta, create_graph=True)
 
 
-def gradients(value: Tensor, leaves: Leaves, create_graph: bool = False) -> Leaves:
+def gradients(value: Tensor, leaves: Leaves, create_graph: bool = False, retain_graph: bool | None = None) -> Leaves:
     """∂value/∂leaves, zeros where the value does not depend on a leaf."""
     if not value.requires_grad:
         return tuple(torch.zeros_like(x) for x in leaves)
-    return torch.autograd.grad(value, leaves, create_graph=create_graph, allow_unused=True, materialize_grads=True)
+    return torch.autograd.grad(
+        value, leaves, retain_graph=retain_graph, create_graph=create_graph, allow_unused=True, materialize_grads=True
+    )
+
+
+def pulls(parts: Leaves, wanted: Pair, covectors: Covectors) -> tuple[Leaves, tuple[Pair, ...]]:
+    """The parts of a vector c, detached, and wᵀ∂c/∂wanted for each covector w."""
+    values = torch.cat(parts)
+    leaves, n = wanted.v + wanted.theta, len(wanted.v)
+    found = []
+    for w in covectors(values.detach()):
+        grads = gradients((values * w).sum(), leaves, retain_graph=True)
+        found.append(Pair(grads[:n], grads[n:]))
+    return tuple(x.detach() for x in parts), tuple(found)
+
+
+def check_constraints(problem: Problem, batches: Batches) -> None:
+    """Refuse constraints that are not finite at the start, or that no gradient flows through; it leaves no trace."""
+    if not problem.constraints:
+        return
+    v = tuple(x.requires_grad_() for x in problem.point.v)
+    theta = tuple(x.requires_grad_() for x in problem.point.theta)
+    buffers = {name: buffer.clone() for name, buffer in problem.buffers.items()}
+    with torch.random.fork_rng(), torch.enable_grad():
+        parts = problem.constrained("both", v, theta, batches, buffers, lambda parts: parts)
+    for name, part in zip(Sizes._fields, parts, strict=True):
+        if part.numel() and not part.requires_grad:
+            raise ProblemError(f"no gradient flows from {name} to v or theta: are they used, and not detached?")
+        if not torch.isfinite(part).all():
+            number = int((~torch.isfinite(part)).nonzero()[0])
+            raise ProblemError(f"entry {number} of {name} is NaN or infinite at the start: start from another point")
 
 
 def connections(problem: Problem, batches: Batches) -> set[tuple[Which, Role]]:

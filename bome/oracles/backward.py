@@ -8,11 +8,15 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
+from bome.constraints import Level
 from bome.core.microbatches import MicroBatches
 from bome.core.ranks import averages_itself, local, ranks_of, replicas, reshard, without_averaging
 from bome.core.trees import Pair, clone
-from bome.oracles.base import Oracle, Which, Wrt
-from bome.problem import Problem, Variable
+from bome.errors import UnsupportedError
+from bome.oracles.autograd import pulls
+from bome.oracles.base import Covectors, Oracle, Which, Wrt
+from bome.problem import Batches, Problem
+from bome.variable import Variable
 
 
 class BackwardOracle(Oracle):
@@ -30,6 +34,8 @@ class BackwardOracle(Oracle):
         super().__init__(problem)
         self._theta = _handles(problem.theta)
         self.ranks = ranks_of(problem.modules)
+        if problem.constraints and self.ranks is not None:
+            raise UnsupportedError("constraints need all of a module: they cannot be used with DDP or FSDP2")
         self._partial = self.ranks is None  # the hooks of DDP and FSDP2 want all gradients
         self._wrapped = tuple(map(_averaged_by_wrappers, (problem.v, problem.theta)))
         shared = [part for module in problem.modules for part in replicas(module) if part.gradient_as_bucket_view]
@@ -71,6 +77,15 @@ class BackwardOracle(Oracle):
             self._partial = self._partial and not self._checkpoints(which, value)
             value.backward(inputs=wanted if self._partial else None)  # type: ignore[no-untyped-call]
         return value.detach()
+
+    def _constrained(
+        self, level: Level, v: Leaves, theta: Leaves, batches: Batches, covectors: Covectors, wrt: Wrt
+    ) -> tuple[Leaves, tuple[Pair, ...]]:
+        live_v = self.problem.v.leaves if self.problem.v.module is not None else None
+        handles_v = live_v if live_v is not None else tuple(x.detach().requires_grad_(wrt != "theta") for x in v)
+        wanted = Pair(handles_v if wrt != "theta" else (), self._theta if wrt != "v" else ())
+        with _lent(self._theta, theta), _lent(live_v, v), torch.enable_grad():
+            return pulls(self.problem.live_constrained(level, handles_v, self._theta, batches), wanted, covectors)
 
     def _averaged(self, values: Leaves, grad: Pair) -> tuple[Leaves, Pair]:
         if self.ranks is None:

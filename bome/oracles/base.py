@@ -19,12 +19,15 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
+from bome.constraints import Level, Sizes
 from bome.core.microbatches import MicroBatches
 from bome.core.ranks import Ranks, local
 from bome.core.trees import Pair, axpy, scale
 from bome.errors import NonFiniteError, UnsupportedError
 from bome.inner import InnerMap
-from bome.problem import Problem, Role
+from bome.oracles.traces import generators, moved, replay, snapshot
+from bome.problem import Batches, Problem
+from bome.variable import Role
 
 Which = Literal["f", "g"]
 Wrt = Literal["both", "v", "theta"]
@@ -50,6 +53,24 @@ class Eval(NamedTuple):
     noise: "tuple[Tensor, ...] | None" = None
 
 
+class ConstraintEval(NamedTuple):
+    """The constraints at a point.
+
+    Attributes:
+        values: their values in one vector, in the order of `sizes`.
+        sizes: how many there are of each kind.
+        rows: those rows of the Jacobian that were asked for; the part that was not asked for is empty.
+    """
+
+    values: Tensor
+    sizes: Sizes
+    rows: tuple[Pair, ...] = ()
+
+
+Covectors = Callable[[Tensor], Sequence[Tensor]]
+"""From the values c to the w of each product wᵀ∇c."""
+
+
 class Ahead(NamedTuple):
     """The end of a look-ahead.
 
@@ -69,7 +90,8 @@ class Oracle(ABC):
 
     Attributes:
         provides: what methods may ask for.
-        counts: evaluations so far, by kind: "f" and "g" (value and gradient), and second-order products.
+        counts: evaluations so far, by kind: "f" and "g" (value and gradient), second-order products, "rows" of the
+            Jacobian of the constraints (or one product with all of them), and their "constraints" values alone.
         watching: whether each evaluation is tested for NaN and infinity (used to find the place of a failure).
         links: of the gradients asked for so far, by loss and variable, whether any flowed; empty if it cannot be told.
         ranks: the ranks whose mean loss is minimised; None if this process works alone. Values and gradients are those
@@ -104,6 +126,51 @@ class Oracle(ABC):
         value, grad = self._counted("f", v, theta, batch, wrt)
         (value,), grad = self._agreed("f at (v, θ)", (value,), grad)
         return Eval(value, grad)
+
+    def constraints(
+        self,
+        v: Leaves,
+        theta: Leaves,
+        batches: Batches,
+        rows: Sequence[int] | None = None,
+        level: Level = "both",
+        wrt: Wrt = "both",
+        beside: "Eval | ConstraintEval | None" = None,
+    ) -> ConstraintEval:
+        """The constraints at (v, θ), with rows of their Jacobian.
+
+        Each row counts one; values alone count one, and nothing beside a gradient or a row at the same point.
+
+        Args:
+            v: the outer variable.
+            theta: the inner variable.
+            batches: the first inner one is for inner constraints, the first outer one for the others.
+            rows: the numbers of those wanted; by default all of them.
+            level: "inner" for those of the inner problem only.
+            wrt: with respect to what.
+            beside: an evaluation at this very point, beside which the values are free.
+        """
+
+        def units(values: Tensor) -> Sequence[Tensor]:
+            numbers = range(len(values)) if rows is None else rows
+            return [torch.eye(len(values), dtype=values.dtype, device=values.device)[i] for i in numbers]
+
+        values, sizes, found = self._pulled(level, v, theta, batches, units, wrt)
+        self.counts["constraints"] += not found and beside is None and len(values) > 0
+        return ConstraintEval(values, sizes, found)
+
+    def pull_constraints(
+        self,
+        v: Leaves,
+        theta: Leaves,
+        batches: Batches,
+        weights: Callable[[Tensor], Tensor],
+        level: Level = "both",
+        wrt: Wrt = "both",
+    ) -> Eval:
+        """The values c of the constraints at (v, θ), and wᵀ∇c with the weights w(c); counts one row."""
+        values, _, (grad,) = self._pulled(level, v, theta, batches, lambda c: [weights(c)], wrt)
+        return Eval(values, grad)
 
     def look_ahead(self, v: Leaves, theta: Leaves, g: Eval, inner: InnerMap, batches: Sequence[Any]) -> Ahead:
         """θ^(T) by T inner steps from θ; g and ∇_v g there, with θ^(T) held constant.
@@ -155,6 +222,29 @@ class Oracle(ABC):
     @abstractmethod
     def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
         """Value and gradient, detached."""
+
+    def _pulled(
+        self, level: Level, v: Leaves, theta: Leaves, batches: Batches, covectors: Covectors, wrt: Wrt
+    ) -> tuple[Tensor, Sizes, tuple[Pair, ...]]:
+        """The values c, how many there are of each kind, and wᵀ∇c for each covector w; it leaves no trace."""
+        restore = snapshot(self.problem)
+        try:
+            parts, found = self._constrained(level, v, theta, batches, covectors, wrt)
+        finally:
+            restore()
+        if not torch.compiler.is_compiling():
+            self.counts["rows"] += len(found)
+        values = torch.cat(parts)
+        if self.watching:
+            for grad in found or (Pair((), ()),):
+                self._inspect("the constraints at (v, θ)", values.sum(), grad)
+        return values, Sizes(*map(len, parts)), found
+
+    def _constrained(
+        self, level: Level, v: Leaves, theta: Leaves, batches: Batches, covectors: Covectors, wrt: Wrt
+    ) -> tuple[Leaves, tuple[Pair, ...]]:
+        """The values of each kind of constraint, detached, and wᵀ∇c for each covector."""
+        raise UnsupportedError(f"{type(self).__name__} cannot evaluate constraints: use AutogradOracle")
 
     def check_inner(self, inner: InnerMap) -> None:  # noqa: B027 - a refusal is the exception
         """Refuse an inner map this oracle cannot step; by default none."""
@@ -282,41 +372,3 @@ def _holds_reentrant(value: Tensor) -> bool:
         seen.add(node)
         left += [following for following, _ in node.next_functions]
     return False
-
-
-def snapshot(problem: Problem) -> Callable[[], None]:
-    """Remember running statistics and random generators; the function returned puts them back."""
-    buffers, random = {name: buffer.clone() for name, buffer in problem.buffers.items()}, generators()
-
-    def restore() -> None:
-        replay(random)
-        with torch.no_grad():
-            for name, buffer in problem.buffers.items():
-                buffer.copy_(buffers[name])
-
-    return restore
-
-
-def generators() -> tuple[Tensor, ...]:
-    """The states of torch's random generators."""
-    if torch.compiler.is_compiling():
-        return ()
-    states = [torch.get_rng_state()]
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        states.append(torch.cuda.get_rng_state())
-    return tuple(states)
-
-
-def moved(before: tuple[Tensor, ...]) -> bool:
-    """Whether the generators stand elsewhere now."""
-    if torch.compiler.is_compiling():
-        return False
-    return any(not torch.equal(a, b) for a, b in zip(before, generators(), strict=True))
-
-
-def replay(states: tuple[Tensor, ...] | None) -> None:
-    """Set the generators back to earlier states, if there are any."""
-    if states:
-        torch.set_rng_state(states[0])
-        for state in states[1:]:
-            torch.cuda.set_rng_state(state)

@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.func import grad_and_value
+from torch.func import grad_and_value, vjp
 
 from bome._typing import Leaves
+from bome.constraints import Level
 from bome.core.trees import Pair
 from bome.errors import UnsupportedError
 from bome.inner import DifferentiableMap, InnerMap
 from bome.oracles.autograd import AutogradOracle
-from bome.oracles.base import Which, Wrt
-from bome.problem import Problem
+from bome.oracles.base import Covectors, Which, Wrt
+from bome.problem import Batches, Problem
 
 _ARGUMENTS: dict[Wrt, tuple[int, ...]] = {"both": (0, 1), "v": (0,), "theta": (1,)}
 
@@ -48,6 +49,18 @@ class FuncOracle(AutogradOracle):
         for name, buffer in live.items():
             buffer.copy_(after[name])
         return value.detach(), Pair(grads[0] if wrt != "theta" else (), grads[-1] if wrt != "v" else ())
+
+    def _constrained(
+        self, level: Level, v: Leaves, theta: Leaves, batches: Batches, covectors: Covectors, wrt: Wrt
+    ) -> tuple[Leaves, tuple[Pair, ...]]:
+        def vector(v: Leaves, theta: Leaves) -> tuple[Tensor, Leaves]:
+            buffers = {name: buffer.clone() for name, buffer in self.problem.buffers.items()}
+            parts = self.problem.constrained(level, v, theta, batches, buffers, lambda parts: parts)
+            return torch.cat(parts), parts
+
+        values, pull, parts = cast(Any, vjp(vector, v, theta, has_aux=True))
+        found = [pull(w) for w in covectors(values)]
+        return parts, tuple(Pair(v if wrt != "theta" else (), theta if wrt != "v" else ()) for v, theta in found)
 
     @contextmanager
     def _branch(self, theta: Leaves) -> Iterator[Leaves]:

@@ -11,7 +11,6 @@ from bome import BOME, GradientDescent, RowSGD, TorchOptim
 from bome.core.trees import Pair
 from bome.errors import ProblemError
 from bome.methods import Info, Step
-from bome.problem import Variable
 from bome.stepper_checks import (
     check_rowwise,
     default_optimiser,
@@ -20,6 +19,7 @@ from bome.stepper_checks import (
     is_finite,
     surely_finite,
 )
+from bome.variable import Variable
 
 NAN, INF = float("nan"), float("inf")
 

@@ -1,0 +1,119 @@
+"""The two variables of a problem: live tensors, their names, and the forms in which losses see them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from bome._typing import Leaves, Projection
+from bome.core.ranks import local
+from bome.errors import ProblemError
+from bome.per_sample import PerSample
+
+Role = Literal["v", "theta"]
+Projections = Projection | Mapping[str, Projection]
+"""One projection for every tensor, or one for each name of a dict (names without one are free)."""
+
+
+class Variable:
+    """One of the two variables: its live tensors, their names, and their form as the losses see it.
+
+    Attributes:
+        role: "v" or "theta".
+        value: the object the user gave.
+        leaves: the live tensors (of a module: its trainable parameters).
+        names: a name for each of them, for messages.
+        module: the module, where the variable is one.
+        table: the `PerSample` it is, if it is one.
+    """
+
+    def __init__(self, role: Role, value: Any) -> None:
+        self.role = role
+        self.value = value
+        self.module = value if isinstance(value, nn.Module) else None
+        self.table = value if isinstance(value, PerSample) else None
+        self._form = value.values if isinstance(value, PerSample) else value
+        if self.module is not None:
+            named: list[tuple[str, Tensor]] = [(n, p) for n, p in self.module.named_parameters() if p.requires_grad]
+            self.keys = tuple(n for n, _ in named)
+            self.names = tuple(f"{role}[{n!r}]" for n in self.keys)
+            self.leaves: Leaves = tuple(p for _, p in named)
+        else:
+            named = list(_flatten(self._form, role))
+            self.keys = tuple(value) if isinstance(value, Mapping) else ()
+            self.names = tuple(n for n, _ in named)
+            self.leaves = tuple(t for _, t in named)
+        if not self.leaves:
+            frozen = self.module is not None and any(True for _ in self.module.parameters())
+            raise ProblemError(
+                f"{role} has no tensor to optimise"
+                + (": all parameters of the module are frozen (requires_grad=False)" if frozen else "")
+            )
+        for name, leaf in zip(self.names, self.leaves, strict=True):
+            _check_leaf(name, leaf)
+
+    def seen(self, leaves: Leaves) -> Any:
+        """What a loss sees: the tensors in the user's own form (tensor, list, dict), or the module."""
+        return self.module if self.module is not None else _unflatten(self._form, iter(leaves))
+
+    def rules(self, projections: Projections | None) -> tuple[Projection | None, ...]:
+        """A projection, or none, for each leaf."""
+        if projections is None or callable(projections):
+            return (projections,) * len(self.leaves)
+        if not isinstance(projections, Mapping) or not all(callable(rule) for rule in projections.values()):
+            raise ProblemError(f"project_{self.role} must be a projection such as box(0, 1), or a dict of them by name")
+        unknown = sorted(set(projections) - set(self.keys))
+        if unknown or len(self.keys) != len(self.leaves):
+            raise ProblemError(f"project_{self.role} names {unknown or 'entries'}, but {self.role} has {self.names}")
+        return tuple(projections.get(key) for key in self.keys)
+
+
+def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flatten(item, f"{name}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from _flatten(item, f"{name}[{i}]")
+    else:
+        kinds = "a tensor, a list or dict of tensors, or an nn.Module"
+        raise ProblemError(f"{name} must be {kinds}, got {type(value).__name__}")
+
+
+def _unflatten(form: Any, leaves: Iterator[Tensor]) -> Any:
+    if isinstance(form, Tensor):
+        return next(leaves)
+    if isinstance(form, Mapping):
+        return {key: _unflatten(item, leaves) for key, item in form.items()}
+    items = [_unflatten(item, leaves) for item in form]
+    return type(form)(*items) if hasattr(form, "_fields") else type(form)(items)
+
+
+_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def _check_leaf(name: str, leaf: Tensor) -> None:
+    def refuse(what: str, remedy: str) -> None:
+        raise ProblemError(f"{name} {what}: {remedy}")
+
+    if leaf.dtype not in _DTYPES:
+        refuse(
+            f"has dtype {leaf.dtype}", "variables are float64, float32, bfloat16 or float16; convert it with .float()"
+        )
+    if leaf.layout != torch.strided:
+        refuse("is sparse", "variables must be dense; sparse data belongs in the batch")
+    if leaf.is_meta:
+        refuse("is on the meta device and holds no values", "move it with .to_empty(...) and initialise it")
+    if leaf.is_inference():
+        refuse("was made in inference mode", "make it outside torch.inference_mode()")
+    if not leaf.is_leaf:
+        refuse("is the result of a differentiable computation", "pass .detach().clone()")
+    if leaf.numel() == 0:
+        refuse("is empty", "remove it or give it entries")
+    if any(stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)):
+        refuse("is expanded: several entries share memory", "pass .clone()")
+    if not torch.isfinite(local(leaf)).all():
+        refuse("starts with NaN or infinity", "start from finite values")
