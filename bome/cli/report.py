@@ -8,7 +8,7 @@ from bome.cli.console import line
 from bome.cli.options import Docs, Quiet
 from bome.cli.options import Folder as FolderArgument
 from bome.errors import ProblemError
-from bome.reports import write_report
+from bome.reports import write_report, write_sweep
 from bome.runs.names import plugins
 from bome.storage.folder import CONFIG, Folder
 
@@ -67,6 +67,7 @@ BUILT_IN: dict[str, Page] = {
     "run": write_report,
     "continual": write_report,
     "demo": write_report,
+    "sweep": write_sweep,
     "clean": _clean,
     "mix": _mix,
 }

@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +14,9 @@ from bome.cli.console import line, number, resumable, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
 from bome.continual.settings import check_single_task
 from bome.errors import BilevelError, ProblemError
-from bome.runs.choice import Choice, criterion, ranked
-from bome.runs.directory import FINISHED
-from bome.runs.jobs import Outcome, Stock, configuration
-from bome.runs.jobs import grid as combine
+from bome.reports import write_sweep
+from bome.runs.choice import Choice, criterion, not_finished, observed, ranked
+from bome.runs.jobs import Stock, jobs_of
 from bome.runs.plan import parse_settings as parse
 from bome.runs.schedule import run_jobs
 from bome.storage.command import command_line
@@ -76,8 +74,8 @@ def sweep(
     runs = seeds * math.prod(map(len, axes.values()))
     if runs > MOST:
         raise ProblemError(f"the grid has {runs:,} runs, more than the {MOST:,} that a sweep may have")
-    jobs = [replace(job, log_every=log_every) for job in combine(task, method, values, axes, seeds)]
     spec = {"task": task, "method": method, "set": values, "grid": axes, "seeds": seeds, "log_every": log_every}
+    jobs = jobs_of(spec)
     stock = Stock()
     for job in jobs:
         if job.seed == 0:
@@ -86,13 +84,14 @@ def sweep(
     Folder(folder).claim("sweep", spec, _command(spec, folder, workers, backend))
     with resumable(folder), stage_bar("sweep", quiet=quiet or as_json) as report:
         outcomes = run_jobs(jobs, folder, report, workers, backend.value, stock=stock)
+        page = write_sweep(folder)
     choices = ranked(outcomes.values())
     summary = _summary(choices, folder, list(axes))
     Folder(folder).finish(summary)
     if as_json:
         line(json.dumps(plain(summary), ensure_ascii=False))
     elif not quiet:
-        _show(choices, folder, list(axes), f"{task} by {method}")
+        _show(choices, page, list(axes), f"{task} by {method}")
     if not math.isfinite(choices[0].score):
         reason = choices[0].outcomes[0].reason
         raise NothingFinishedError(f"no configuration finished on all seeds; the first one: {reason}")
@@ -138,41 +137,27 @@ def _scored_by(choices: Sequence[Choice]) -> str:
     return criterion(outcome for choice in choices for outcome in choice.outcomes)
 
 
-def _names(choices: Sequence[Choice]) -> list[str]:
-    """What is observed in some run, in order."""
-    return list(dict.fromkeys(name for choice in choices for outcome in choice.outcomes for name in outcome.observed))
-
-
-def _failures(choices: Sequence[Choice]) -> list[tuple[Choice, Outcome]]:
-    return [(choice, outcome) for choice in choices for outcome in choice.outcomes if outcome.status != FINISHED]
-
-
-def _swept(values: Sequence[tuple[str, Any]], axes: Sequence[str]) -> str:
-    """A configuration by what is swept."""
-    return configuration((key, value) for key, value in values if key in axes) or "defaults"
-
-
-def _show(choices: Sequence[Choice], folder: Path, axes: Sequence[str], title: str) -> None:
+def _show(choices: Sequence[Choice], page: Path, axes: Sequence[str], title: str) -> None:
     by = _scored_by(choices)
-    learned = "test_accuracy" in _names(choices)
-    names = [name for name in (_names(choices) if learned else ("f", "q")) if name not in (by, "test_accuracy")]
+    learned = "test_accuracy" in observed(choices)
+    names = [name for name in (observed(choices) if learned else ("f", "q")) if name not in (by, "test_accuracy")]
     rows = []
     for i, choice in enumerate(choices):
-        finished = sum(outcome.status == FINISHED for outcome in choice.outcomes)
+        finished = len(choice.finished)
         score = number(choice.score) if math.isfinite(choice.score) else f"{finished} of {len(choice.outcomes)} ended"
         others = ", ".join(f"{name} {number(choice.mean(name)[0])}" for name in names) if finished else "–"
         mark = "→" if i == 0 and math.isfinite(choice.score) else ""
         accuracy = (_with_error(choice, "test_accuracy"),) if learned else ()
-        rows.append((mark, _swept(choice.values, axes), score, *accuracy, others))
+        rows.append((mark, choice.swept(axes), score, *accuracy, others))
     columns = ("test accuracy ± s.e.",) if learned else ()
     table(title, ("", "configuration", by, *columns, "observed"), rows)
-    broken = _failures(choices)
+    broken = not_finished(choices)
     if broken:
-        told = [(_swept(choice.values, axes), str(o.job.seed), o.status, o.reason) for choice, o in broken]
+        told = [(choice.swept(axes), str(o.job.seed), o.status, o.reason) for choice, o in broken]
         table("Not finished", ("configuration", "seed", "status", "reason"), told)
     if math.isfinite(choices[0].score):
-        line(f"chosen by {by}: {_swept(choices[0].values, axes)}")
-    line(f"sweep: {folder}")
+        line(f"chosen by {by}: {choices[0].swept(axes)}")
+    line(f"report: {page}")
 
 
 def _with_error(choice: Choice, name: str) -> str:
@@ -183,10 +168,10 @@ def _with_error(choice: Choice, name: str) -> str:
 
 
 def _summary(choices: Sequence[Choice], folder: Path, axes: Sequence[str]) -> dict[str, Any]:
-    names = _names(choices)
+    names = observed(choices)
 
     def told(choice: Choice) -> dict[str, Any]:
-        seeds = [outcome.job.seed for outcome in choice.outcomes if outcome.status == FINISHED]
+        seeds = [outcome.job.seed for outcome in choice.finished]
         means = {name: dict(zip(("mean", "se"), choice.mean(name), strict=True)) for name in names}
         return {"values": dict(choice.values), "score": choice.score, "finished_seeds": seeds, "observed": means}
 
@@ -198,6 +183,6 @@ def _summary(choices: Sequence[Choice], folder: Path, axes: Sequence[str]) -> di
         "configurations": [told(choice) for choice in choices],
         "not_finished": [
             {"values": dict(choice.values), "seed": o.job.seed, "status": o.status, "reason": o.reason}
-            for choice, o in _failures(choices)
+            for choice, o in not_finished(choices)
         ],
     }

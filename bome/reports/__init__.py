@@ -1,4 +1,4 @@
-"""Reports: figures and one page of HTML, made from run directories alone."""
+"""Reports: figures and one page of HTML, made from the files of runs and sweeps alone."""
 
 from pathlib import Path
 
@@ -15,4 +15,15 @@ def write_report(folder: Path) -> Path:
     return write_page(folder)
 
 
-__all__ = ["write_report"]
+def write_sweep(folder: Path) -> Path:
+    """Make the figures and the page of a sweep.
+
+    Returns:
+        The page.
+    """
+    from bome.reports.sweeps import write_page
+
+    return write_page(folder)
+
+
+__all__ = ["write_report", "write_sweep"]

@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -147,6 +147,36 @@ def heat_maps(matrices: Mapping[str, NDArray[np.float64]]) -> Figure:
                 places = range(0, count, max(1, count // 5))
                 set_ticks(places, [str(p + 1) for p in places])
         figure.colorbar(image, ax=list(panels), label="test accuracy, %", shrink=0.85)
+    return figure
+
+
+class Band(NamedTuple):
+    """A curve and how sure it is.
+
+    Attributes:
+        steps: where it is known.
+        mean: its height.
+        error: by how much it may be wrong, up and down.
+    """
+
+    steps: Sequence[float]
+    mean: Sequence[float]
+    error: Sequence[float]
+
+
+def bands(curves: Mapping[str, Band], label: str, *, logarithmic: bool = False) -> Figure:
+    """Curves over the outer steps, each with its name and what lies within its error."""
+    figure, axes = _axes("outer step", label)
+    for i, (name, band) in enumerate(curves.items()):
+        steps, mean = _thin(band.steps, band.mean)
+        _, error = _thin(band.steps, band.error)
+        colour, dashes = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        axes.plot(steps, np.where(mean > 0, mean, np.nan) if logarithmic else mean, dashes, color=colour,
+                  label=as_label(name))  # fmt: skip
+        axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+    if logarithmic and any(max(band.mean) > 0 for band in curves.values()):
+        axes.set_yscale("log", nonpositive="clip")
+    axes.legend(fontsize=9)
     return figure
 
 

@@ -65,7 +65,7 @@ def _line(run: Run) -> dict[str, str]:
         "optimal f": number(_part(summary, "optimum").get("f")),
         "distance": number(summary.get("distance_to_optimum")),
         "gap q̂": number(summary.get("q")),
-        **{_called(key): number(value) for key, value in _part(summary, "observed").items()},
+        **{called(key): number(value) for key, value in _part(summary, "observed").items()},
         "evaluations": evaluations(run),
         "seconds": number(summary.get("seconds")),
     }
@@ -80,8 +80,8 @@ def results(run: Run) -> list[tuple[str, str]]:
         ("solution", str(optimum.get("text", "–"))),
         ("distance to it", number(summary.get("distance_to_optimum"))),
         ("gap q̂", number(summary.get("q"))),
-        *((_called(key), number(value)) for key, value in _part(summary, "observed").items()),
-        *((f"{_called(key)}, θ solved afresh", number(value)) for key, value in _part(summary, "resolved").items()),
+        *((called(key), number(value)) for key, value in _part(summary, "observed").items()),
+        *((f"{called(key)}, θ solved afresh", number(value)) for key, value in _part(summary, "resolved").items()),
         ("batches learned" if "matrix" in summary else "outer steps", number(summary.get("steps"))),
         ("evaluations (value and gradient)", evaluations(run)),
         ("seconds in steps", number(summary.get("seconds"))),
@@ -90,7 +90,7 @@ def results(run: Run) -> list[tuple[str, str]]:
     return [row for row in rows if row[1] != "–"]
 
 
-def _called(key: str) -> str:
+def called(key: str) -> str:
     """The name of an observed quantity for people: an abbreviation in capitals, words in words."""
     return key.upper() if len(key) <= 3 else key.replace("_", " ")
 

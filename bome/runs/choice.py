@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bome.runs.directory import FINISHED
-from bome.runs.jobs import Outcome
+from bome.runs.jobs import Outcome, configuration
 
 CRITERIA = ("val2_loss", "distance_to_optimum", "kkt", "f")
 """What a choice goes by, where it is known: the loss on validation set 2, the distance to the known solution, how far
@@ -30,8 +30,17 @@ class Choice:
 
     def mean(self, name: str) -> tuple[float, float | None]:
         """Mean and standard error of a quantity at the end, over the seeds that have it."""
-        ends = [outcome.last.get(name) for outcome in self.outcomes if outcome.status == FINISHED]
+        ends = [outcome.last.get(name) for outcome in self.finished]
         return mean_and_error([value for value in ends if value is not None])
+
+    def swept(self, axes: Iterable[str]) -> str:
+        """The configuration in words, by those of its settings that are in the grid."""
+        return configuration((key, value) for key, value in self.values if key in axes) or "defaults"
+
+    @property
+    def finished(self) -> list[Outcome]:
+        """Of the runs that came to their end."""
+        return [outcome for outcome in self.outcomes if outcome.status == FINISHED]
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
@@ -56,6 +65,16 @@ def criterion(outcomes: Iterable[Outcome]) -> str:
     """By what these runs are judged: the first of `CRITERIA` that any of them has."""
     ends = [outcome.last for outcome in outcomes]
     return next((name for name in CRITERIA if any(end.get(name) is not None for end in ends)), CRITERIA[-1])
+
+
+def observed(choices: Iterable[Choice]) -> list[str]:
+    """What is observed at the end of some run, in order."""
+    return list(dict.fromkeys(name for choice in choices for outcome in choice.outcomes for name in outcome.observed))
+
+
+def not_finished(choices: Iterable[Choice]) -> list[tuple[Choice, Outcome]]:
+    """The runs that did not come to their end, each with its configuration."""
+    return [(choice, outcome) for choice in choices for outcome in choice.outcomes if outcome.status != FINISHED]
 
 
 def _score(outcomes: Sequence[Outcome], by: str) -> float:

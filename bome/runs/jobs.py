@@ -10,7 +10,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,12 @@ def grid(task: str, method: str, values: Mapping[str, Any], axes: Mapping[str, S
         for choice in itertools.product(*axes.values())
         for seed in range(seeds)
     ]
+
+
+def jobs_of(spec: Mapping[str, Any]) -> list[Job]:
+    """The jobs of a sweep, as its specification in `config.json` tells them."""
+    jobs = grid(spec["task"], spec["method"], spec["set"], spec["grid"], spec["seeds"])
+    return [replace(job, log_every=spec["log_every"]) for job in jobs]
 
 
 def configuration(values: Iterable[tuple[str, Any]]) -> str:

@@ -31,6 +31,17 @@ def test_report_shows_a_directory_of_runs_on_one_page(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text().count("<details>") == 2
 
 
+def test_report_and_resume_make_the_page_of_a_sweep_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "x"
+    assert execute(["sweep", "lls", "--set", "steps=3", "--quiet", "--out", str(folder)]) == 0
+    page = (folder / "report.html").read_bytes()
+    for verb in ("report", "resume"):
+        (folder / "report.html").unlink()
+        assert execute([verb, str(folder)]) == 0
+        assert capsys.readouterr().out == f"report: {folder / 'report.html'}\n"
+        assert (folder / "report.html").read_bytes() == page
+
+
 def claimed(folder: Path, kind: str) -> Path:
     """The folder of a verb that has finished."""
     Folder(folder).claim(kind, {}, f"bome {kind}")

@@ -44,7 +44,7 @@ def test_a_sweep_prints_a_table_of_80_columns_best_first_and_marks_the_chosen(
     assert printed.out.count("→") == 1
     marked = re.search(r"→ +(inner_steps=\d) .*\n +(outer_lr=\d+\.0)", printed.out)
     assert marked is not None
-    assert printed.out.endswith(f"chosen by val2_loss: {' '.join(marked.groups())}\nsweep: x\n")
+    assert printed.out.endswith(f"chosen by val2_loss: {' '.join(marked.groups())}\nreport: x/report.html\n")
     assert len(re.findall(r"\d\d\.\d+ ± \d", printed.out)) == 4  # test accuracy
     assert "f1 " in printed.out
     config = json.loads((place / "x" / "config.json").read_text())
