@@ -24,7 +24,7 @@ from bome.methods import BOME
 from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle
 from bome.per_sample import Indexed, PerSample, RankSampler, RowSGD, gather_rows
 from bome.problem import Batches, Problem
-from bome.projections import ball, box, nonnegative, simplex
+from bome.projections import affine, ball, box, half_space, joint, nonnegative, polyhedron, product, simplex
 from bome.stepper import Stepper
 from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Progress, Stationary, Stop
 from bome.storage.history import History
@@ -55,8 +55,9 @@ __all__ = [
     "LearnedRegularization", "LearnedRegularizationRegressor", "MaxEvaluations", "MaxSeconds", "MaxSteps",
     "MicroBatches", "Minibatches", "NonFiniteError", "PerSample", "Problem", "ProblemError", "Progress", "RankError",
     "RankSampler", "Record", "Result", "RowSGD", "RunInterruptedError", "Stationary", "Stepper", "Stop", "StorageError",
-    "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "ball", "box", "data", "gather_rows", "hypergradcheck",
-    "methods", "nonnegative", "register", "run", "simplex", "tasks", "testing",
+    "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine", "ball", "box", "data", "gather_rows",
+    "half_space", "hypergradcheck", "joint", "methods", "nonnegative", "polyhedron", "product", "register", "run",
+    "simplex", "tasks", "testing",
 ]  # fmt: skip
 
 

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from bome._typing import Leaves, Loss, Projection
+from bome._typing import Leaves, Loss
 from bome.constraints import Constraint, Constraints, Level
 from bome.core.microbatches import MicroBatches
 from bome.core.trees import Pair
 from bome.errors import ProblemError, UnsupportedError
 from bome.per_sample import PerSample
+from bome.projections import Rules
 from bome.variable import Projections, Variable
 
 T = TypeVar("T")
@@ -53,7 +54,8 @@ class Problem:
         inner: g, the inner loss, of the same signature.
         v: starting value of the outer variable: a tensor, a list or dict of tensors, an `nn.Module` or a `PerSample`.
         theta: starting value of the inner variable: a tensor, a list or dict of tensors, or an `nn.Module`.
-        project_v: projection for v after each step: one for all of its tensors, or a dict of them by name.
+        project_v: projection for v after each step: one for each of its tensors, a dict of them by name, or
+            `joint(...)` for all of its tensors together.
         project_theta: likewise for θ; applied in the look-ahead too.
         inner_constraints: h, a function `(v, theta, batch) -> vector`, which must not be positive in the inner problem.
         outer_constraints: H, likewise in the outer problem.
@@ -277,17 +279,18 @@ def _check_together(v: Variable, theta: Variable) -> None:
             )
 
 
-def _check_rules(variable: Variable, rules: tuple[Projection | None, ...]) -> None:
-    """Try each projection on its tensor; that of a `PerSample` must treat rows alone, since a step sees only some."""
-    for name, leaf, rule in zip(variable.names, variable.leaves, rules, strict=True):
-        if rule is None:
-            continue
-        projected = rule(leaf.detach().clone())
+def _check_rules(variable: Variable, rules: Rules) -> None:
+    """Try the projections; those of a `PerSample` must treat rows alone, since a step sees only some."""
+    if not rules:
+        return
+    leaves = tuple(x.detach().clone() for x in variable.leaves)
+    for name, leaf, projected in zip(variable.names, leaves, rules(leaves), strict=True):
         if not isinstance(projected, Tensor) or projected.shape != leaf.shape or projected.dtype != leaf.dtype:
             raise ProblemError(f"the projection of {name} must return a tensor of its shape and dtype")
         if variable.table is not None and len(leaf) > 1:
             probe = torch.linspace(-1e4, 1e4, leaf[:2].numel(), dtype=leaf.dtype, device=leaf.device).view_as(leaf[:2])
-            if not torch.equal(rule(probe), torch.cat([rule(probe[:1]), rule(probe[1:])])):
+            alone = torch.cat([rules((probe[:1],))[0], rules((probe[1:],))[0]])
+            if not torch.equal(rules((probe,))[0], alone):
                 raise ProblemError(
                     f"the projection of {name} treats rows together, but a step sees only the rows of its batch: use "
                     "box or nonnegative, or a PerSample with a shape for simplex"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from bome._typing import Leaves, Projection, State
+from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.ranks import is_sharded, local, shard_of, synchronises
 from bome.core.trees import Pair, dot, scale
@@ -22,6 +22,7 @@ from bome.oracles.base import Needs, check
 from bome.oracles.traces import generators, replay, snapshot
 from bome.per_sample import RowSGD
 from bome.problem import Batches, Problem
+from bome.projections import Rules
 from bome.stepper_checks import check_rowwise, default_optimiser, first_not_finite, groups_of, is_finite, surely_finite
 from bome.variable import Variable
 
@@ -139,16 +140,13 @@ class Stepper:
         if isinstance(self.outer_opt, RowSGD):
             self.outer_opt.flush()
             with torch.no_grad():
-                for leaf, rule in zip(self.problem.v.leaves, self.problem.project_v, strict=True):
-                    if rule is not None:
-                        leaf.copy_(rule(leaf))
+                self.problem.project_v.write(self.problem.v.leaves)
 
     def _rows_now(self, rows: Tensor) -> Leaves:
         """These rows of v with the steps they have missed, if the optimiser puts such steps off; nothing is written."""
         if not isinstance(self.outer_opt, RowSGD):
             return tuple(x.detach()[rows] for x in self.problem.v.leaves)
-        now = [self.outer_opt.current(x, rows) for x in self.problem.v.leaves]
-        return tuple(x if rule is None else rule(x) for x, rule in zip(now, self.problem.project_v, strict=True))
+        return self.problem.project_v(tuple(self.outer_opt.current(x, rows) for x in self.problem.v.leaves))
 
     def _settle(self, rows: Tensor, values: Leaves) -> None:
         """Write what `_rows_now` has told."""
@@ -251,7 +249,7 @@ class Stepper:
         variable: Variable,
         optimiser: Optimizer,
         direction: Leaves,
-        rules: tuple[Projection | None, ...],
+        rules: Rules,
         rows: Tensor | None,
     ) -> None:
         for leaf in variable.leaves:
@@ -263,11 +261,11 @@ class Stepper:
         for leaf in variable.leaves:
             leaf.grad = None
         with torch.no_grad():
-            for leaf, rule in zip(variable.leaves, rules, strict=True):
-                if rule is not None and rows is None:
-                    leaf.copy_(rule(leaf))
-                elif rule is not None:
-                    leaf[rows] = rule(leaf[rows])
+            if rows is None:
+                rules.write(variable.leaves)
+            elif rules:
+                for leaf, moved in zip(variable.leaves, rules(tuple(x[rows] for x in variable.leaves)), strict=True):
+                    leaf[rows] = moved
 
     def _check_batches(self, batches: Batches) -> None:
         for kind, given, wanted in (

@@ -10,10 +10,12 @@ from bome._typing import Leaves, Projection
 from bome.core.ranks import local
 from bome.errors import ProblemError
 from bome.per_sample import PerSample
+from bome.projections import Joint, Rules
 
 Role = Literal["v", "theta"]
-Projections = Projection | Mapping[str, Projection]
-"""One projection for every tensor, or one for each name of a dict (names without one are free)."""
+Projections = Projection | Joint | Rules | Mapping[str, Projection]
+"""One projection for every tensor, `joint(...)` for all of them together, or one for each name of a dict (names without
+one are free)."""
 
 
 class Variable:
@@ -57,16 +59,20 @@ class Variable:
         """What a loss sees: the tensors in the user's own form (tensor, list, dict), or the module."""
         return self.module if self.module is not None else _unflatten(self._form, iter(leaves))
 
-    def rules(self, projections: Projections | None) -> tuple[Projection | None, ...]:
-        """A projection, or none, for each leaf."""
+    def rules(self, projections: Projections | None) -> Rules:
+        """A projection, or none, for each leaf, or one for all of them."""
+        if isinstance(projections, Rules):
+            return projections
+        if isinstance(projections, Joint):
+            return Rules((None,) * len(self.leaves), projections)
         if projections is None or callable(projections):
-            return (projections,) * len(self.leaves)
+            return Rules((projections,) * len(self.leaves))
         if not isinstance(projections, Mapping) or not all(callable(rule) for rule in projections.values()):
             raise ProblemError(f"project_{self.role} must be a projection such as box(0, 1), or a dict of them by name")
         unknown = sorted(set(projections) - set(self.keys))
         if unknown or len(self.keys) != len(self.leaves):
             raise ProblemError(f"project_{self.role} names {unknown or 'entries'}, but {self.role} has {self.names}")
-        return tuple(projections.get(key) for key in self.keys)
+        return Rules(tuple(projections.get(key) for key in self.keys))
 
 
 def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from bome._typing import Leaves, Loss, Projection, State
+from bome._typing import Loss, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, scale
 from bome.methods.base import Batches, Info, Method, Step
@@ -81,7 +81,7 @@ def _opposite(problem: Problem) -> bool:
     buffers = {name: buffer.clone() for name, buffer in problem.buffers.items()}
     for stretch, shift in ((1.0, 0.0), (0.75, 0.125), (1.25, -0.0625)):
         v, theta = (tuple(stretch * x + shift for x in leaves) for leaves in problem.point)
-        point = _projected(v, problem.project_v), _projected(theta, problem.project_theta)
+        point = problem.project_v(v), problem.project_theta(theta)
         try:
             with torch.no_grad(), torch.random.fork_rng():
                 f, g = (problem.loss(which, *point, None, dict(buffers)) for which in ("f", "g"))
@@ -90,7 +90,3 @@ def _opposite(problem: Problem) -> bool:
         if not torch.isclose(f, -g, rtol=1e-6, atol=0.0):
             return False
     return True
-
-
-def _projected(leaves: Leaves, rules: tuple[Projection | None, ...]) -> Leaves:
-    return tuple(x if rule is None else rule(x) for x, rule in zip(leaves, rules, strict=True))

@@ -29,8 +29,8 @@ def trajectory(
 
 
 def projected(problem: Problem, theta: Leaves) -> Leaves:
-    """θ, projected leaf by leaf."""
-    return tuple(x if rule is None else rule(x) for x, rule in zip(theta, problem.project_theta, strict=True))
+    """θ, projected."""
+    return problem.project_theta(theta)
 
 
 def check_differentiable(method: str, inner: InnerMap) -> None:

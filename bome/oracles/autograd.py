@@ -108,9 +108,8 @@ class AutogradOracle(Oracle):
 
     def _projected(self, s: Leaves) -> Leaves:
         """The state with its θ part projected."""
-        rules = self.problem.project_theta
-        theta = tuple(x if rule is None else rule(x) for x, rule in zip(s, rules, strict=False))
-        return theta + s[len(rules) :]
+        n = len(self.problem.theta.leaves)
+        return self.problem.project_theta(s[:n]) + s[n:]
 
     def _differentiable(self, v: Leaves, theta: Leaves, batch: Any) -> tuple[Leaves, Leaves, Leaves]:
         """Leaves of (v, θ), and g_θ there with its graph."""

@@ -262,9 +262,7 @@ class Oracle(ABC):
     def _advance(self, inner: InnerMap, theta: Leaves, grad: Leaves, buffers: Any) -> tuple[Leaves, Any]:
         """One inner step on the working copy, projected."""
         buffers = inner.advance_(theta, grad, buffers)
-        for x, rule in zip(theta, self.problem.project_theta, strict=True):
-            if rule is not None:
-                x.copy_(rule(x))
+        self.problem.project_theta.write(theta)
         return theta, buffers
 
     def _borrowed_buffers(self, which: Which) -> dict[str, Tensor]:

@@ -72,8 +72,7 @@ class FuncOracle(AutogradOracle):
 
     def _advance(self, inner: InnerMap, theta: Leaves, grad: Leaves, buffers: Any) -> tuple[Leaves, Any]:
         theta, buffers = _pure(inner).advance(theta, grad, buffers)
-        rules = self.problem.project_theta
-        return tuple(x if rule is None else rule(x) for x, rule in zip(theta, rules, strict=True)), buffers
+        return self.problem.project_theta(theta), buffers
 
 
 def _pure(inner: InnerMap) -> DifferentiableMap:

@@ -240,7 +240,7 @@ class _Probe:
 
     def solve(self, v: Leaves, theta: Leaves) -> Leaves:
         """θ*(v) by L-BFGS from θ and, for a small θ, Newton's method."""
-        if any(rule is not None for rule in self.problem.project_theta):
+        if self.problem.project_theta:
             raise ProblemError("θ has a projection, which the inner solver does not know: give solve_inner")
         theta = self._lbfgs(v, theta)
         if sum(x.numel() for x in theta) <= DENSE:

@@ -18,7 +18,7 @@ import torch
 from torch.optim import SGD
 
 from bome._typing import Leaves
-from bome.core.trees import Pair, clone
+from bome.core.trees import Pair, clone, sub
 from bome.data import Data
 from bome.errors import BilevelError, ProblemError
 from bome.inner import GradientDescent
@@ -202,8 +202,7 @@ def _f(task: Task, point: Pair) -> float:
 
 def _require_inner_solution(task: Task, point: Pair, where: str) -> None:
     g = AutogradOracle(task.problem).inner(*point, _batches(task).inner[0], "theta").grad.theta
-    for x, slope, rule in zip(point.theta, g, task.problem.project_theta, strict=True):
-        ahead = x - slope if rule is None else rule(x - slope)
+    for x, ahead in zip(point.theta, task.problem.project_theta(sub(point.theta, g)), strict=True):
         left = float((ahead - x).norm())
         require(left <= _tolerance(point.theta), f"{where} the inner problem is not solved: ‖g_θ‖ = {left:.1e}")
 
@@ -213,10 +212,7 @@ def _nearby(v: Leaves, task: Task) -> Iterator[Leaves]:
     generator = torch.Generator().manual_seed(0)
     for scale in (0.0, 1e-3, 1e-3, 0.1, 0.1):
         shifts = [torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype) for x in v]
-        moved = [x + scale * shift for x, shift in zip(v, shifts, strict=True)]
-        yield tuple(
-            x if rule is None else rule(x) for x, rule in zip(moved, task.problem.project_v, strict=True)
-        )  # fmt: skip
+        yield task.problem.project_v(tuple(x + scale * shift for x, shift in zip(v, shifts, strict=True)))
 
 
 def _tolerance(leaves: Leaves) -> float:

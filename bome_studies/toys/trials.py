@@ -180,7 +180,7 @@ def _scaled(problem: Problem, factor: float) -> Problem:
         return problem
     return Problem(
         _times(problem.outer, factor), problem.inner, problem.v.value, problem.theta.value,
-        problem.project_v[0], problem.project_theta[0],
+        problem.project_v, problem.project_theta,
     )  # fmt: skip
 
 
@@ -195,8 +195,8 @@ def _stacked(tasks: list[Task], factor: float) -> Problem:
         either(first.inner, v.dim() - 1),
         v,
         theta,
-        first.project_v[0],
-        first.project_theta[0],
+        first.project_v,
+        first.project_theta,
     )
 
 

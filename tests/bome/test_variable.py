@@ -33,7 +33,7 @@ def test_losses_see_other_tensors_in_the_form_of_the_users() -> None:
 
 def test_a_dict_of_projections_goes_by_name_and_the_rest_is_free() -> None:
     rule = box(0, 1)
-    assert Variable("v", {"a": torch.ones(2), "b": torch.ones(1)}).rules({"b": rule}) == (None, rule)
+    assert Variable("v", {"a": torch.ones(2), "b": torch.ones(1)}).rules({"b": rule}).each == (None, rule)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,5 @@ def test_solve_inner_keeps_the_second_coordinate_which_the_inner_problem_leaves_
 
 def test_only_theta_is_bounded() -> None:
     problem = lls().problem
-    assert problem.project_v == (None,)
-    assert problem.project_theta[0] is not None
-    assert problem.project_theta[0](tensor(101.0, -101.0)).tolist() == [100.0, -100.0]
+    assert not problem.project_v
+    assert problem.project_theta((tensor(101.0, -101.0),))[0].tolist() == [100.0, -100.0]

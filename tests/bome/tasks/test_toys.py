@@ -108,13 +108,12 @@ def test_solve_inner_is_where_long_gradient_descent_ends(name: str, variant: str
     """2,000 steps of the task's own α, projected where the task projects."""
     task = TASKS[name](variant)
     assert task.solve_inner is not None
-    (rule,) = task.problem.project_theta
     oracle = AutogradOracle(task.problem)
     for point in random_points(task, 3):
         theta = point.theta
         for _ in range(2000):
             moved = theta[0] - task.settings.inner_lr * oracle.inner(point.v, theta, None, wrt="theta").grad.theta[0]
-            theta = (moved if rule is None else rule(moved),)
+            theta = task.problem.project_theta((moved,))
         torch.testing.assert_close(task.solve_inner(*point), theta, rtol=0, atol=1e-9)
 
 
