@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from bome._checks import check_count
@@ -322,6 +321,8 @@ def _active(x: Array, C: Array, c: Array, equalities: int) -> Array:
     The step z = N w to the projection solves min ‖w‖ subject to A N w ≤ −r, r the residuals; its multipliers are those
     of the non-negative least squares min ‖(Gᵀ; rᵀ) u − (0, .., 0, 1)‖, G = −A N, up to a factor.
     """
+    from scipy.optimize import nnls  # takes a while, and only polyhedra need it
+
     E, A = C[:equalities], C[equalities:]
     foot = np.linalg.pinv(E)
     moved = x - foot @ (E @ x - c[:equalities])

@@ -11,7 +11,8 @@ import bome
 from bome import errors, methods, stopping
 
 NAMES = {
-    "problem": "Problem PerSample MicroBatches Batches Indexed gather_rows box ball simplex nonnegative",
+    "problem": "Problem PerSample MicroBatches Batches Indexed gather_rows",
+    "sets": "box ball simplex nonnegative half_space polyhedron affine product joint",
     "method": "BOME GradientDescent AdamDescent TorchOptim AutogradOracle FuncOracle BackwardOracle",
     "solving": "Stepper run Record Result Certificate History Tuner RowSGD RankSampler Data Minibatches",
     "stopping": "MaxSteps MaxEvaluations MaxSeconds Stationary FirstOf Stop Progress",
@@ -26,7 +27,7 @@ NAMES = {
 }
 """Every public name by what it is for; a name that comes or goes is a change for users."""
 
-FUNCTIONS = {"gather_rows", "box", "ball", "simplex", "nonnegative", "run", "register", "hypergradcheck"}
+FUNCTIONS = {"gather_rows", *NAMES["sets"].split(), "run", "register", "hypergradcheck"}
 
 HEAVY = (
     *("bome.tasks", "bome.testing", "bome.runs", "bome.estimators", "bome.mixture", "bome.continual", "bome.apps"),
