@@ -25,6 +25,7 @@ from bome.oracles import AutogradOracle, BackwardOracle, FuncOracle
 from bome.per_sample import Indexed, PerSample, RankSampler, RowSGD, gather_rows
 from bome.problem import Batches, Problem
 from bome.projections import affine, ball, box, half_space, joint, nonnegative, polyhedron, product, simplex
+from bome.solver import Solver
 from bome.stepper import Stepper
 from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Progress, Stationary, Stop
 from bome.storage.history import History
@@ -54,10 +55,10 @@ __all__ = [
     "DataMixture", "FirstOf", "FuncOracle", "GradientDescent", "History", "HyperCleaner", "Indexed",
     "LearnedRegularization", "LearnedRegularizationRegressor", "MaxEvaluations", "MaxSeconds", "MaxSteps",
     "MicroBatches", "Minibatches", "NonFiniteError", "PerSample", "Problem", "ProblemError", "Progress", "RankError",
-    "RankSampler", "Record", "Result", "RowSGD", "RunInterruptedError", "Stationary", "Stepper", "Stop", "StorageError",
-    "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine", "ball", "box", "data", "gather_rows",
-    "half_space", "hypergradcheck", "joint", "methods", "nonnegative", "polyhedron", "product", "register", "run",
-    "simplex", "tasks", "testing",
+    "RankSampler", "Record", "Result", "RowSGD", "RunInterruptedError", "Solver", "Stationary", "Stepper", "Stop",
+    "StorageError", "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine", "ball", "box", "data",
+    "gather_rows", "half_space", "hypergradcheck", "joint", "methods", "nonnegative", "polyhedron", "product",
+    "register", "run", "simplex", "tasks", "testing",
 ]  # fmt: skip
 
 

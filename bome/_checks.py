@@ -1,10 +1,11 @@
 """Checks of names and numbers, and settings given as text: every refusal of this kind is worded here, once."""
 
 import difflib
+import inspect
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
@@ -91,3 +92,17 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     values = typing.get_args(choices)
     if value not in values:
         raise ProblemError(f"{name} must be one of {', '.join(map(repr, values))}, got {value!r}")
+
+
+def check_arguments(name: str, function: Callable[..., Any], returns: str) -> None:
+    """Refuse what cannot be called with (v, theta, batch), as far as it tells how it can be called."""
+    if not callable(function):
+        raise ProblemError(f"{name} must be a function (v, theta, batch) -> {returns}, got {type(function).__name__}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of builtins nothing is known
+        return
+    try:
+        signature.bind("v", "theta", "batch")
+    except TypeError:
+        raise ProblemError(f"{name} must take three arguments (v, theta, batch), but it takes {signature}") from None

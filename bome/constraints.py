@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from bome._checks import check_arguments
 from bome.errors import ProblemError
 
 Constraint = Callable[[Any, Any, Any], Any]
@@ -46,10 +47,8 @@ class Constraints:
 
     def __post_init__(self) -> None:
         for name, function in self._named():
-            if function is not None and not callable(function):
-                raise ProblemError(
-                    f"{name} must be a function (v, theta, batch) -> vector, got {type(function).__name__}"
-                )
+            if function is not None:
+                check_arguments(name, function, "vector")
 
     def __bool__(self) -> bool:
         """Whether there are any."""

@@ -33,7 +33,7 @@ class NonFiniteError(BilevelError, ArithmeticError):
     """NaN or infinity appeared during a step; the variables and optimisers are as they were before it.
 
     Attributes:
-        step: index of the outer step, from 0.
+        step: index of the outer step, from 0; −1 outside of one.
         hint: what to try.
         where: the first quantity that was not finite, such as "∇g at inner step 3, theta['weight']".
     """
@@ -41,7 +41,9 @@ class NonFiniteError(BilevelError, ArithmeticError):
     exit_code = 3
 
     def __init__(self, step: int, where: str, hint: str) -> None:
-        super().__init__(f"step {step}: {where} is not finite; {hint}")
+        super().__init__(
+            f"step {step}: {where} is not finite; {hint}" if step >= 0 else f"{where} is not finite; {hint}"
+        )
         self.step = step
         self.where = where
         self.hint = hint

@@ -1,10 +1,13 @@
 """Inner maps: how the look-ahead moves θ towards the minimiser of g(v, ·).
 
 `GradientDescent` and `AdamDescent` are pure functions of (leaf, gradient, buffers), so they can be differentiated
-through, compiled and batched. `TorchOptim` wraps any optimiser of `torch.optim`, in place. Buffers start afresh in
-every outer step, since each look-ahead is an optimisation run of its own.
+through, compiled and batched. `TorchOptim` wraps any optimiser of `torch.optim`, in place; L-BFGS evaluates g as often
+as it likes. Buffers start afresh in every outer step, since each look-ahead is an optimisation run of its own.
+
+`bome.Solver` (in `solver`) is an inner map without steps: θ*(v) by any other program.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,8 +25,16 @@ Buffers = tuple[Tensor, ...]
 """The buffers of one leaf."""
 
 
+Look = Callable[[], tuple[Tensor, Leaves]]
+"""Evaluates g and ∇_θ g where θ stands now."""
+
+
 class InnerMap(ABC):
-    """T steps on g(v, ·). `start` makes the buffers, `advance_` does one step in place on a working copy of θ."""
+    """How θ comes near to a minimiser of g(v, ·).
+
+    Attributes:
+        steps: T.
+    """
 
     steps: int
 
@@ -31,13 +42,17 @@ class InnerMap(ABC):
     def with_steps(self, steps: int) -> "InnerMap":
         """The same map with another T."""
 
+
+class StepMap(InnerMap):
+    """T steps on g(v, ·). `start` makes the buffers, `step_` does one step in place on a working copy of θ."""
+
     @abstractmethod
     def start(self, theta: Leaves) -> Any:
         """Buffers for a new look-ahead from θ."""
 
     @abstractmethod
-    def advance_(self, theta: Leaves, grad: Leaves, buffers: Any) -> Any:
-        """One step, written into the tensors of `theta`; returns the new buffers."""
+    def step_(self, theta: Leaves, look: Look, buffers: Any) -> Any:
+        """One step, written into the tensors of `theta`; looks at g at least once and returns the new buffers."""
 
 
 def check_inner(inner: InnerMap) -> None:
@@ -46,7 +61,7 @@ def check_inner(inner: InnerMap) -> None:
         raise ProblemError(f"inner must be an inner map such as GradientDescent(lr=0.1), got {inner!r}")
 
 
-class DifferentiableMap(InnerMap):
+class DifferentiableMap(StepMap):
     """An inner map given by a pure rule for one leaf."""
 
     @abstractmethod
@@ -76,6 +91,10 @@ class DifferentiableMap(InnerMap):
         per_leaf = (len(state) - n) // n
         buffers = tuple(state[n + i * per_leaf : n + (i + 1) * per_leaf] for i in range(n))
         return self.join(*self.advance(state[:n], grad, buffers))
+
+    def step_(self, theta: Leaves, look: Look, buffers: tuple[Buffers, ...]) -> tuple[Buffers, ...]:
+        """One look, one step."""
+        return self.advance_(theta, look()[1], buffers)
 
     def advance_(self, theta: Leaves, grad: Leaves, buffers: tuple[Buffers, ...]) -> tuple[Buffers, ...]:
         """One step in place, leaf by leaf, so that at most one leaf exists twice."""
@@ -176,11 +195,14 @@ class AdamDescent(DifferentiableMap):
 
 
 @dataclass(frozen=True)
-class TorchOptim(InnerMap):
+class TorchOptim(StepMap):
     """T steps of any `torch.optim` optimiser, made anew by `factory(tensors)` for every look-ahead.
+
+    Every evaluation of g that an optimiser asks for is counted: with L-BFGS up to `max_eval` (25) in each step.
 
     Example:
         `TorchOptim(lambda p: torch.optim.RMSprop(p, lr=1e-3), steps=5)`
+        `TorchOptim(lambda p: torch.optim.LBFGS(p, line_search_fn="strong_wolfe"), steps=1)`
     """
 
     factory: Callable[[list[Tensor]], Optimizer]
@@ -202,11 +224,24 @@ class TorchOptim(InnerMap):
         """A new optimiser over the tensors of the look-ahead."""
         return self.factory(list(theta))
 
-    def advance_(self, theta: Leaves, grad: Leaves, buffers: Optimizer) -> Optimizer:
-        """One `optimizer.step()`."""
-        for x, g in zip(theta, grad, strict=True):
-            x.grad = g
-        buffers.step()
+    def step_(self, theta: Leaves, look: Look, buffers: Optimizer) -> Optimizer:
+        """One `optimizer.step(closure)`."""
+
+        def closure() -> Tensor:
+            value, grad = look()
+            for x, g in zip(theta, grad, strict=True):
+                x.grad = g
+            return value
+
+        buffers.step(closure)  # type: ignore[arg-type]  # L-BFGS wants the tensor, torch declares a number
         for x in theta:
             x.grad = None
         return buffers
+
+
+def needs_closure(inner: InnerMap, theta: Leaves) -> bool:
+    """Whether it is an optimiser that evaluates g several times in a step and compares the values."""
+    if not isinstance(inner, TorchOptim):
+        return False
+    closure = inspect.signature(inner.start(theta).step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from bome._checks import check_arguments
 from bome._typing import Leaves, Loss
 from bome.constraints import Constraint, Constraints, Level
 from bome.core.microbatches import MicroBatches
@@ -80,8 +81,7 @@ class Problem:
         outer_equalities: Constraint | None = None,
     ) -> None:
         for name, loss in (("outer", outer), ("inner", inner)):
-            if not callable(loss):
-                raise ProblemError(f"{name} must be a function (v, theta, batch) -> scalar, got {type(loss).__name__}")
+            check_arguments(name, loss, "scalar")
         if isinstance(theta, PerSample):
             raise ProblemError("theta cannot be a PerSample: only the outer variable has a row per sample")
         self.outer, self.inner = outer, inner

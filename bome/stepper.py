@@ -204,7 +204,10 @@ class Stepper:
         """The method's step, or `NonFiniteError`."""
         random = generators()
         self.oracle.begin()
-        step = self.method.step(self.oracle, point, self.state, batches, self.metric)
+        try:
+            step = self.method.step(self.oracle, point, self.state, batches, self.metric)
+        except NonFiniteError as error:  # of an inner solver
+            raise NonFiniteError(self.k, error.where, error.hint) from None
         if surely_finite(step) or self.oracle.everywhere(is_finite(step)):
             return step
         replay(random)  # the same dropout masks again

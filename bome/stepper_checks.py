@@ -13,8 +13,8 @@ from bome.variable import Variable
 
 
 def default_optimiser(theta: Variable, method: Method) -> Optimizer:
-    """Plain SGD on θ with the step size of the inner map."""
-    lr = getattr(method.inner_map, "lr", None)
+    """Plain SGD on θ with the step size of the inner map; where θ moves without it, any will do."""
+    lr = getattr(method.inner_map, "lr", None if method.moves_theta else 1.0)
     if lr is None:
         raise ProblemError(f"{method.name} has no step size for theta: pass inner_opt=torch.optim.SGD(theta, lr=...)")
     return SGD(theta.leaves, lr=lr)

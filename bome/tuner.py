@@ -224,7 +224,9 @@ class Tuner:
 
     def _set(self, stepper: Stepper) -> None:
         method: Any = stepper.method
-        stepper.method = replace(method, inner=method.inner.with_steps(self._steps))
+        inner = method.inner.with_steps(self._steps)
+        self._steps = inner.steps  # a Solver has no T
+        stepper.method = replace(method, inner=inner)
         stepper.v_scale = self._scale.value
 
 

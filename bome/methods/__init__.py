@@ -15,7 +15,7 @@ from bome.core.barrier import (
 from bome.core.linalg import conjugate_gradients, neumann
 from bome.core.trees import Pair, add, axpy, clone, dot, number, products, scale, sub, zeros_like
 from bome.errors import ProblemError, UnsupportedError
-from bome.inner import AdamDescent, DifferentiableMap, GradientDescent, InnerMap, TorchOptim
+from bome.inner import AdamDescent, DifferentiableMap, GradientDescent, InnerMap, StepMap, TorchOptim
 from bome.methods.aid_cg import AIDCG
 from bome.methods.aid_fp import AIDFP
 from bome.methods.base import Info, Method, Step, second_order
@@ -43,15 +43,16 @@ from bome.methods.vrbo import VRBO
 from bome.oracles import Ahead, AutogradOracle, BackwardOracle, Eval, FuncOracle, Needs, Oracle
 from bome.oracles.linear import Linear
 from bome.problem import Batches, Problem
+from bome.solver import Solver
 
 __all__ = [
     "AIDCG", "AIDFP", "BOME", "BSG1", "BVFSM", "DARTS", "F2SA", "GDA", "ITD", "MEHA", "MRBO", "OGDA", "PBGD", "SABA",
     "SAMA", "SOBA", "VRBO", "AdamDescent", "Ahead", "AutogradOracle", "BackwardOracle", "Batched", "Batches",
     "Compiled", "DifferentiableMap", "Eval", "FuncOracle", "GradientDescent", "Info", "InnerMap", "Leaves", "Linear",
     "Method", "Metric", "Needs", "Oracle", "Pair", "Penalty", "Phi", "Problem", "ProblemError", "Products", "Reverse",
-    "State", "Step", "StocBiO", "TorchOptim", "UnsupportedError", "add", "axpy", "barrier", "check_choice",
-    "check_count", "check_decay", "check_differentiable", "check_nonnegative", "check_positive", "clone",
-    "conjugate_gradients", "cross_difference", "descended", "dot", "euclidean", "kkt_gradient", "multiplier",
+    "Solver", "State", "Step", "StepMap", "StocBiO", "TorchOptim", "UnsupportedError", "add", "axpy", "barrier",
+    "check_choice", "check_count", "check_decay", "check_differentiable", "check_nonnegative", "check_positive",
+    "clone", "conjugate_gradients", "cross_difference", "descended", "dot", "euclidean", "kkt_gradient", "multiplier",
     "negative", "neumann", "number", "products", "projected", "scale", "second_order", "stepped", "sub", "weighted",
     "zeros_like",
 ]  # fmt: skip

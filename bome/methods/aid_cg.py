@@ -51,6 +51,7 @@ class AIDCG(Method):
     tolerance: float = 1e-10
 
     name: ClassVar[str] = "aid-cg"
+    moves_theta: ClassVar[bool] = False
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     settles = "solution"
 

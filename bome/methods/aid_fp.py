@@ -47,6 +47,7 @@ class AIDFP(Method):
     K: int = 10
 
     name: ClassVar[str] = "aid-fp"
+    moves_theta: ClassVar[bool] = False
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     separable: ClassVar[bool] = True
     settles = "solution"

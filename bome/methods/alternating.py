@@ -39,6 +39,7 @@ class Alternating(Method):
     inner: InnerMap
 
     name: ClassVar[str] = "alternating"
+    moves_theta: ClassVar[bool] = False
     bias: ClassVar[str] = "it ignores how θ depends on v"
 
     @property

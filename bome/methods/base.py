@@ -98,6 +98,8 @@ class Method(ABC):
 
     constrained: ClassVar[bool] = False
     """Whether it takes problems with constraints on (v, θ)."""
+    moves_theta: ClassVar[bool] = True
+    """Whether θ moves by the optimiser of θ or by its step size; else a step takes θ from the inner map alone."""
     separable: ClassVar[bool] = False
     """Whether a step on a sum of independent problems is the step on each of them: no inner product over the whole of v
     or θ, and no test of one, enters it. Such a method runs on a stack of problems as it is."""

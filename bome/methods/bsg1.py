@@ -50,6 +50,7 @@ class BSG1(Method):
     eps: float = 0.0
 
     name: ClassVar[str] = "bsg1"
+    moves_theta: ClassVar[bool] = False
     bias: ClassVar[str] = "second derivatives are replaced by rank-one matrices"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"eps": 1e-8}}
 

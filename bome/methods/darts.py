@@ -53,6 +53,7 @@ class DARTS(Method):
     scale: Scale = "one"
 
     name: ClassVar[str] = "darts"
+    moves_theta: ClassVar[bool] = False
     bias: ClassVar[str] = "H⁻¹ is replaced by a multiple of the identity"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"original": {"scale": "lr"}}
 

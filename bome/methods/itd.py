@@ -43,6 +43,7 @@ class ITD(Method):
     inner: DifferentiableMap
 
     name: ClassVar[str] = "itd"
+    moves_theta: ClassVar[bool] = False
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.UNROLL
     separable: ClassVar[bool] = True
     settles = "solution"

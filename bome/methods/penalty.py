@@ -43,6 +43,7 @@ from bome.core.trees import Pair, axpy, dot, number, scale
 from bome.inner import InnerMap, check_inner
 from bome.methods.base import Batches, Info, Method, Step, second_order
 from bome.methods.bvfsm import stepped
+from bome.methods.trajectory import check_steps
 from bome.oracles.base import Needs, Oracle
 
 GROW, SHRINK = 1.1, 0.9
@@ -80,6 +81,7 @@ class Penalty(Method):
 
     def __post_init__(self) -> None:
         check_inner(self.inner)
+        check_steps(self.name, self.inner)
         check_positive("epsilon (ε)", self.epsilon)
         check_positive("gamma (γ)", self.gamma)
         for name, value in (("lam (λ)", self.lam), ("nu (ν)", self.nu)):

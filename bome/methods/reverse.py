@@ -45,6 +45,7 @@ class Reverse(Method):
     K: int = 10
 
     name: ClassVar[str] = "reverse"
+    moves_theta: ClassVar[bool] = False
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     separable: ClassVar[bool] = True
     settles = "solution"

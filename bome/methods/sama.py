@@ -38,7 +38,7 @@ from bome.errors import ProblemError
 from bome.inner import AdamDescent, GradientDescent
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.darts import cross_difference
-from bome.methods.trajectory import trajectory
+from bome.methods.trajectory import check_steps, trajectory
 from bome.oracles.base import Oracle
 
 
@@ -55,10 +55,12 @@ class SAMA(Method):
     R: float = 1.0
 
     name: ClassVar[str] = "sama"
+    moves_theta: ClassVar[bool] = False
     bias: ClassVar[str] = "H⁻¹ is replaced by the inner optimiser's diagonal"
 
     def __post_init__(self) -> None:
         check_positive("R", self.R)
+        check_steps(self.name, self.inner)
         if not isinstance(self.inner, (GradientDescent, AdamDescent)):
             raise ProblemError(f"sama knows the Jacobian of GradientDescent and AdamDescent, not of {self.inner!r}")
 

@@ -150,6 +150,7 @@ class StocBiO(Method):
     draw: Draw = "independent"
 
     name: ClassVar[str] = "stocbio"
+    moves_theta: ClassVar[bool] = False
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     settles = "solution"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": PUBLISHED}

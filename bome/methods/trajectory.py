@@ -9,6 +9,7 @@ from bome.errors import ProblemError
 from bome.inner import DifferentiableMap, InnerMap
 from bome.oracles.base import Oracle
 from bome.problem import Problem
+from bome.solver import Solver
 
 
 def trajectory(
@@ -33,7 +34,14 @@ def projected(problem: Problem, theta: Leaves) -> Leaves:
     return problem.project_theta(theta)
 
 
+def check_steps(method: str, inner: InnerMap) -> None:
+    """Refuse an inner map that has no single steps."""
+    if isinstance(inner, Solver):
+        raise ProblemError(f"{method} takes single inner steps, which a Solver does not have: use bome, pbgd or aid-cg")
+
+
 def check_differentiable(method: str, inner: InnerMap) -> None:
     """Refuse an inner map that cannot be differentiated through."""
+    check_steps(method, inner)
     if not isinstance(inner, DifferentiableMap):
         raise ProblemError(f"{method} needs a differentiable inner map: GradientDescent or AdamDescent, got {inner!r}")

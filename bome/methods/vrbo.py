@@ -101,6 +101,7 @@ class VRBO(Method):
     draw: Draw = "independent"
 
     name: ClassVar[str] = "vrbo"
+    moves_theta: ClassVar[bool] = False
     accuracy: ClassVar[tuple[str, ...]] = ("Q",)
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     settles = "solution"

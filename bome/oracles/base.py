@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -24,9 +25,10 @@ from bome.core.microbatches import MicroBatches
 from bome.core.ranks import Ranks, local
 from bome.core.trees import Pair, axpy, scale
 from bome.errors import NonFiniteError, UnsupportedError
-from bome.inner import InnerMap
+from bome.inner import InnerMap, Look, StepMap
 from bome.oracles.traces import generators, moved, replay, snapshot
 from bome.problem import Batches, Problem
+from bome.solver import Solver, check_allowed
 from bome.variable import Role
 
 Which = Literal["f", "g"]
@@ -91,7 +93,8 @@ class Oracle(ABC):
     Attributes:
         provides: what methods may ask for.
         counts: evaluations so far, by kind: "f" and "g" (value and gradient), second-order products, "rows" of the
-            Jacobian of the constraints (or one product with all of them), and their "constraints" values alone.
+            Jacobian of the constraints (or one product with all of them), and their "constraints" values alone;
+            "solves" are calls of a `Solver`, whose own evaluations of g nobody sees.
         watching: whether each evaluation is tested for NaN and infinity (used to find the place of a failure).
         links: of the gradients asked for so far, by loss and variable, whether any flowed; empty if it cannot be told.
         ranks: the ranks whose mean loss is minimised; None if this process works alone. Values and gradients are those
@@ -179,7 +182,7 @@ class Oracle(ABC):
             v: the outer variable, fixed.
             theta: θ, the start; left as it is.
             g: g at (v, θ) on `batches[0]`, whose gradient is that of the first inner step.
-            inner: the inner map.
+            inner: the inner map; of a `Solver` θ^(T) is what it returns, and `half` is the value at the end.
             batches: the batch of each inner step; the last one serves all further steps. The end is evaluated on the
                 first, as `g` was.
         """
@@ -189,12 +192,12 @@ class Oracle(ABC):
             replay(g.noise)
             value, pair = self._counted("g", v, theta_t, batches[0], "v")
             replay(after)
-            half = _sound(path[inner.steps // 2], path, theta_t)
+            half = _sound(path[inner.steps // 2] if path else value, path, theta_t)
             (value, half), pair = self._agreed("g at θ^(T)", (value, half), pair)
             return Ahead(value + 0 * half, pair, half)
 
     def descend(self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any]) -> Leaves:
-        """θ after T inner steps on g(v, ·); `theta` is left as it is. T evaluations of g."""
+        """θ after T inner steps on g(v, ·); `theta` is left as it is. T evaluations of g, or one solve."""
         with self._branch(theta) as theta_t:
             theta_t, _ = self._walk(v, theta_t, inner, batches, None)
             return tuple(x.detach().clone() for x in theta_t)
@@ -203,21 +206,32 @@ class Oracle(ABC):
         self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any], g: Eval | None
     ) -> tuple[Leaves, list[Tensor]]:
         """T inner steps on a working copy of θ, the first with the gradient of `g` if given; and g before each."""
-        buffers, path = inner.start(theta), []
+        if isinstance(inner, Solver):
+            self.counts["solves"] += 1
+            for x, solved in zip(theta, inner.solve(self.problem, v, theta, batches[0]), strict=True):
+                x.copy_(solved)
+            return theta, []
+        assert isinstance(inner, StepMap)  # noqa: S101 - there is no third kind
+        buffers, path = inner.start(theta), list[Tensor]()
         for t in range(inner.steps):
-            if t == 0 and g is not None:
-                value, grad = g.value, g.grad.theta
-            else:
-                replay(g.noise if g is not None else None)
-                batch = batches[min(t, len(batches) - 1)]
-                value, pair = self._counted("g", v, theta, batch, "theta")
-                known = (value,) if self.watching else ()  # on the way values are of no use to other ranks
-                _, (_, grad) = self._agreed(f"g at inner step {t}", known, pair)
-                del pair
-            path.append(value)
-            theta, buffers = self._advance(inner, theta, grad, buffers)
-            del grad  # before the next evaluation makes another one
+            look = partial(self._looked, path, t, g, v, theta, batches[min(t, len(batches) - 1)])
+            theta, buffers = self._advance(inner, theta, look, buffers)
+            del path[t + 1 :]  # the first look of a step is at its start
         return theta, path
+
+    def _looked(
+        self, path: list[Tensor], t: int, g: Eval | None, v: Leaves, theta: Leaves, batch: Any
+    ) -> tuple[Tensor, Leaves]:
+        """g and ∇_θ g where θ stands in inner step t, noted in the path; of the very first look both are known."""
+        if g is not None and not path:
+            value, grad = g.value, g.grad.theta
+        else:
+            replay(g.noise if g is not None else None)
+            value, pair = self._counted("g", v, theta, batch, "theta")
+            known = (value,) if self.watching else ()  # on the way values are of no use to other ranks
+            _, (_, grad) = self._agreed(f"g at inner step {t}", known, pair)
+        path.append(value)
+        return value, grad
 
     @abstractmethod
     def _evaluate(self, which: Which, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt) -> tuple[Tensor, Pair]:
@@ -246,8 +260,9 @@ class Oracle(ABC):
         """The values of each kind of constraint, detached, and wᵀ∇c for each covector."""
         raise UnsupportedError(f"{type(self).__name__} cannot evaluate constraints: use AutogradOracle")
 
-    def check_inner(self, inner: InnerMap) -> None:  # noqa: B027 - a refusal is the exception
-        """Refuse an inner map this oracle cannot step; by default none."""
+    def check_inner(self, inner: InnerMap) -> None:
+        """Refuse an inner map that cannot solve this problem here."""
+        check_allowed(inner, self.problem, alone=self.ranks is None)
 
     def _filled(self, which: Which, role: Role, leaves: Leaves, grads: Sequence[Tensor | None]) -> Leaves:
         """The gradients, with zeros for leaves that the loss does not depend on; and a note in `links`."""
@@ -259,9 +274,9 @@ class Oracle(ABC):
         """A working copy of θ for a look-ahead."""
         yield tuple(x.clone() for x in theta)
 
-    def _advance(self, inner: InnerMap, theta: Leaves, grad: Leaves, buffers: Any) -> tuple[Leaves, Any]:
+    def _advance(self, inner: StepMap, theta: Leaves, look: Look, buffers: Any) -> tuple[Leaves, Any]:
         """One inner step on the working copy, projected."""
-        buffers = inner.advance_(theta, grad, buffers)
+        buffers = inner.step_(theta, look, buffers)
         self.problem.project_theta.write(theta)
         return theta, buffers
 

@@ -12,7 +12,7 @@ from bome._typing import Leaves
 from bome.constraints import Level
 from bome.core.trees import Pair
 from bome.errors import UnsupportedError
-from bome.inner import DifferentiableMap, InnerMap
+from bome.inner import DifferentiableMap, InnerMap, Look, StepMap
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Covectors, Which, Wrt
 from bome.problem import Batches, Problem
@@ -70,8 +70,8 @@ class FuncOracle(AutogradOracle):
         """Refuse maps that are not pure."""
         _pure(inner)
 
-    def _advance(self, inner: InnerMap, theta: Leaves, grad: Leaves, buffers: Any) -> tuple[Leaves, Any]:
-        theta, buffers = _pure(inner).advance(theta, grad, buffers)
+    def _advance(self, inner: StepMap, theta: Leaves, look: Look, buffers: Any) -> tuple[Leaves, Any]:
+        theta, buffers = _pure(inner).advance(theta, look()[1], buffers)
         return self.problem.project_theta(theta), buffers
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from bome._typing import Leaves, Loss, State
+from bome.core.barrier import Metric
 from bome.core.trees import Pair, clone
 from bome.errors import NonFiniteError
 from bome.methods.base import Info, Method, Step
@@ -214,12 +215,13 @@ def diverged(stepper: Stepper, steps: int) -> bool:
     return stepper.k < steps or any(float(x.abs().max()) > 1e4 for x in variables(stepper))
 
 
-def raw_step(stepper: Stepper, batches: Batches | None = None) -> Step:
-    """The method's own step, before any optimiser."""
+def raw_step(stepper: Stepper, batches: Batches | None = None, rate: float = 1.0) -> Step:
+    """The method's own step, before any optimiser; with `rate` times the step sizes of θ."""
     method, oracle = stepper.method, stepper.oracle
+    metric = Metric(stepper.metric.v, tuple(rate * x for x in stepper.metric.theta))
     oracle.begin()
     batch = batches_for(method) if batches is None else batches
-    return method.step(oracle, stepper.problem.point, stepper.state, batch, stepper.metric)
+    return method.step(oracle, stepper.problem.point, stepper.state, batch, metric)
 
 
 def variables(stepper: Stepper) -> Leaves:

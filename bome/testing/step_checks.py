@@ -50,6 +50,10 @@ def check_direction_has_the_form_of_the_variables(make: Make) -> None:
         else:
             require(step.direction.theta == (), f"it returns both a new θ and a direction for θ {case}")
             _like(step.new_theta, point.theta, f"the new θ {case}")
+        if not stepper.method.moves_theta:
+            other = raw_step(stepper, rate=2.0)
+            fine = step.new_theta is not None and same(step.new_theta, other.new_theta or ())
+            require(fine, f"θ moves by its optimiser or its step size, though moves_theta is False {case}")
 
 
 def _like(leaves: Leaves, pattern: Leaves, what: str) -> None:

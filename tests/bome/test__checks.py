@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bome._checks import (
+    check_arguments,
     check_choice,
     check_count,
     check_decay,
@@ -120,3 +121,29 @@ def test_a_choice_is_one_of_the_words_of_a_literal() -> None:
     check_choice("colour", "red", Colour)
     with pytest.raises(ProblemError, match="colour must be one of 'red', 'green', got 'blue'"):
         check_choice("colour", "blue", Colour)
+
+
+class Method3:
+    def __call__(self, v: Any, theta: Any, batch: Any) -> None: ...
+
+    def loss(self, v: Any, theta: Any, batch: Any = None) -> None: ...
+
+
+@pytest.mark.parametrize("fine", [Method3(), Method3().loss, lambda *a: None, lambda v, theta, batch, seed=0: v, max])
+def test_what_can_be_called_with_three_arguments_passes(fine: Callable[..., Any]) -> None:
+    check_arguments("f", fine, "scalar")
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (lambda v, theta: v, r"^f must take three arguments \(v, theta, batch\), but it takes \(v, theta\)$"),
+        (lambda v, theta, batch, seed: v, r"but it takes \(v, theta, batch, seed\)$"),
+        (lambda v, theta, *, batch: v, r"but it takes \(v, theta, \*, batch\)$"),
+        (Method3, r"but it takes \(\)$"),
+        (None, r"^f must be a function \(v, theta, batch\) -> scalar, got NoneType$"),
+    ],
+)
+def test_other_functions_are_refused_in_one_line(bad: Any, message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        check_arguments("f", bad, "scalar")

@@ -6,11 +6,22 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.optim import SGD, Adam, Optimizer, RMSprop
+from torch.optim import LBFGS, SGD, Adam, Optimizer, RMSprop
 
-from bome import BOME, AdamDescent, AutogradOracle, Batches, FuncOracle, GradientDescent, Problem, Stepper, TorchOptim
+from bome import (
+    BOME,
+    AdamDescent,
+    AutogradOracle,
+    Batches,
+    FuncOracle,
+    GradientDescent,
+    Problem,
+    Stepper,
+    TorchOptim,
+    box,
+)
 from bome.errors import UnsupportedError
-from bome.inner import DifferentiableMap, InnerMap
+from bome.inner import DifferentiableMap, InnerMap, StepMap
 from bome.oracles import Oracle
 from tests.support.samples import ORACLES, bome, cleaning, direction, toy
 
@@ -22,16 +33,20 @@ def _leaves(dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
     return tuple(torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in ((3, 2), (), (4,)))
 
 
+def _value(theta: tuple[Tensor, ...]) -> Tensor:
+    return torch.stack([(x.cosh() - 1 + x.square() / 2).sum() for x in theta]).sum()
+
+
 def _gradient(theta: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Of Σ (cosh θ − 1) + θ²/2."""
     return tuple(x.sinh() + x for x in theta)
 
 
-def _walk(inner: InnerMap, theta: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _walk(inner: StepMap, theta: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     theta = tuple(x.clone() for x in theta)
     buffers = inner.start(theta)
     for _ in range(inner.steps):
-        buffers = inner.advance_(theta, _gradient(theta), buffers)
+        buffers = inner.step_(theta, lambda: (_value(theta), _gradient(theta)), buffers)
     return theta
 
 
@@ -169,3 +184,66 @@ def test_gradient_descent_in_place_makes_no_copy_of_theta() -> None:
     start = problem.point.theta[0].clone()
     direction(AutogradOracle(problem), bome(), Batches())
     assert torch.equal(problem.point.theta[0], start)
+
+
+def lbfgs(steps: int = 1, **options: Any) -> TorchOptim:
+    return TorchOptim(lambda p: LBFGS(p, line_search_fn="strong_wolfe", **options), steps)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_lbfgs_by_closure_is_that_of_torch(steps: int) -> None:
+    """The same evaluations in the same order as a closure over the loss itself, in every bit."""
+    mine = _walk(lbfgs(steps, max_iter=3), _leaves())
+    live = [x.clone().requires_grad_() for x in _leaves()]
+    optimiser: Optimizer = LBFGS(live, max_iter=3, line_search_fn="strong_wolfe")
+
+    def closure() -> float:
+        for x, g in zip(live, _gradient(tuple(x.detach() for x in live)), strict=True):
+            x.grad = g
+        return float(_value(tuple(x.detach() for x in live)))
+
+    for _ in range(steps):
+        optimiser.step(closure)
+    assert all(torch.equal(x, y.detach()) for x, y in zip(mine, live, strict=True))
+
+
+@pytest.mark.parametrize("oracle", [o for o in ORACLES if o is not FuncOracle])
+def test_lbfgs_solves_the_inner_problem_and_every_closure_call_is_counted(oracle: type[Oracle]) -> None:
+    """g* = 0 and θ* = Av on a convex quadratic, as θ^(T) of the look-ahead and as the end of `descend`."""
+    calls: list[int] = []
+    problem = toy()
+    loss = problem.inner
+
+    def counted(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
+        calls.append(1)
+        return loss(v, theta, batch)
+
+    problem.inner = counted
+    one = oracle(problem)
+    step = direction(one, BOME(lbfgs()), Batches())
+    v, theta = (x.clone() for (x,) in problem.point)
+    assert step.info.q == pytest.approx(float(loss(v, theta, None)), rel=1e-9)
+    assert 3 < one.counts["g"] == len(calls)
+    (end,) = one.descend((v,), (theta,), lbfgs(), (None,))
+    matrix = torch.tensor([[1.0, 0.5, -1.0], [0.0, 2.0, 1.0]], dtype=torch.float64)
+    torch.testing.assert_close(end, matrix @ v, rtol=0, atol=1e-5)
+    assert one.counts["g"] == len(calls)
+    assert torch.equal(problem.point.theta[0], theta)
+
+
+def test_lbfgs_looks_ahead_from_what_is_known_of_the_start() -> None:
+    """One evaluation in a step beside that of (v, θ) and the end: its first closure call costs nothing."""
+    problem = toy()
+    one = AutogradOracle(problem)
+    direction(one, BOME(TorchOptim(lambda p: LBFGS(p, max_iter=1), 4)), Batches())
+    assert one.counts["g"] == 1 + 3 + 1
+
+
+def test_lbfgs_is_refused_where_theta_has_a_projection() -> None:
+    """Its line search would leave the set, and the projection of its end is no constrained minimiser."""
+    problem = toy(project_theta=box(0, 1))
+    with pytest.raises(UnsupportedError, match="such as LBFGS, knows nothing of project_theta: use GradientDescent"):
+        AutogradOracle(problem).check_inner(lbfgs())
+    AutogradOracle(problem).check_inner(TorchOptim(lambda p: SGD(p, 0.1)))
+    with pytest.raises(UnsupportedError, match="FuncOracle needs a pure inner map, not TorchOptim"):
+        FuncOracle(toy()).check_inner(lbfgs())

@@ -238,6 +238,13 @@ BAD: dict[str, Bad] = {
     "outer loss no function": Bad(
         lambda: problem(outer=3), r"^outer must be a function \(v, theta, batch\) -> scalar, got int$"
     ),
+    "outer loss of two arguments": Bad(
+        lambda: problem(outer=lambda v, theta: theta),
+        r"^outer must take three arguments \(v, theta, batch\), but it takes \(v, theta\)$",
+    ),
+    "inner loss of four arguments": Bad(
+        lambda: problem(inner=lambda v, theta, batch, seed: theta), "^inner must take three arguments .* takes .*seed.$"
+    ),
     "inner loss no function": Bad(lambda: problem(inner=None), "^inner must be a function .* got NoneType$"),
     "loss a vector": Bad(
         lambda: stepped(inner=lambda v, t, b: v * t), r"^the inner loss must .* got shape \(2,\): use \.mean"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from torch.optim import SGD
 
 from bome import Batches, Stepper, testing
@@ -113,6 +114,21 @@ def _measured(method: Method, plan: Plan) -> dict[str, float]:
 def test_the_page_says_what_a_method_needs(name: str) -> None:
     second = bool(METHODS[name].requires & (Needs.HVP | Needs.UNROLL))
     assert _table()[name]["needs"].startswith("second order" if second else "gradients")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_method_says_whether_theta_moves_by_its_optimiser(name: str) -> None:
+    """Twice the step size of θ makes another direction for θ, or another θ, only where it does."""
+    task, start = ("minimax", "a") if name in ("ogda", "gda") else ("quadratic", "b")
+    ends = []
+    for rate in (0.1, 0.2):
+        plan = make_plan(task, name, {"start": start})
+        method, problem = plan.method, plan.task.problem
+        stepper = Stepper(problem, method, SGD(problem.v.leaves, 1e-3), SGD(problem.theta.leaves, rate))
+        for _ in range(2):
+            stepper.step_on(Batches(inner=(None,) * method.inner_batches, outer=(None,) * method.outer_batches))
+        ends.append(problem.point.theta[0])
+    assert method.moves_theta == (not torch.equal(*ends))
 
 
 def test_the_costs_of_the_page_can_be_computed() -> None:

@@ -68,6 +68,14 @@ class MovesThetaTwice(Plain):
         return step._replace(direction=Pair(step.direction.v, point.theta))
 
 
+class MovesThetaUnsaid(Plain):
+    moves_theta: ClassVar[bool] = False
+
+    def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
+        step = super().step(oracle, point, state, batches, metric)
+        return step._replace(new_theta=scale(metric.theta[0], point.theta))
+
+
 _kept: list[Any] = []
 
 
@@ -107,6 +115,7 @@ BROKEN: list[tuple[type[Method], str]] = [
     (WrongPrecision, "check_precisions"),
     (VectorInfo, "check_info_is_scalars_without_graph"),
     (MovesThetaTwice, "check_direction_has_the_form_of_the_variables"),
+    (MovesThetaUnsaid, "check_direction_has_the_form_of_the_variables"),
     (KeepsTensors, "check_graphs_are_freed"),
     (KeepsGraph, "check_graphs_are_freed"),
     (Remembers, "check_two_runs_are_equal"),
