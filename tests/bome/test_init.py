@@ -13,7 +13,7 @@ from bome import errors, methods, stopping
 NAMES = {
     "problem": "Problem PerSample MicroBatches Batches Indexed gather_rows",
     "sets": "box ball simplex nonnegative half_space polyhedron affine product joint",
-    "method": "BOME GradientDescent AdamDescent TorchOptim AutogradOracle FuncOracle BackwardOracle",
+    "method": "BOME GradientDescent AdamDescent TorchOptim Solver AutogradOracle FuncOracle BackwardOracle",
     "solving": "Stepper run Record Result Certificate History Tuner RowSGD RankSampler Data Minibatches",
     "stopping": "MaxSteps MaxEvaluations MaxSeconds Stationary FirstOf Stop Progress",
     "errors": (
