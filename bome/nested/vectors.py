@@ -1,0 +1,49 @@
+"""A variable of a problem as one vector, and back."""
+
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from bome._typing import Leaves, Projection
+from bome.problem import Variable
+
+
+class Vector:
+    """How the tensors of a variable lie in one vector, and where that vector may be.
+
+    Attributes:
+        variable: the variable.
+        start: what it holds at the beginning.
+    """
+
+    def __init__(self, variable: Variable, rules: tuple[Projection | None, ...]) -> None:
+        self.variable, self._rules = variable, rules
+        self._bounded = any(rule is not None for rule in rules)
+        self._sizes = [leaf.numel() for leaf in variable.leaves]
+        self._dtype = reduce(torch.promote_types, (leaf.dtype for leaf in variable.leaves), torch.float32)
+        self.start = self.pack(variable.leaves)
+
+    def pack(self, leaves: Leaves) -> Tensor:
+        """The entries of some tensors in a row; of one tensor it is a view."""
+        parts = [leaf.detach().reshape(-1).to(self._dtype) for leaf in leaves]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def leaves(self, x: Tensor) -> Leaves:
+        """The tensors of a vector: views of it where their dtype is its own."""
+        leaves = self.variable.leaves
+        parts = (x,) if len(leaves) == 1 else x.split(self._sizes)
+        return tuple(part.view(leaf.shape).to(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True))
+
+    def project(self, x: Tensor) -> Tensor:
+        """The nearest point of the set."""
+        if not self._bounded:
+            return x
+        pairs = zip(self.leaves(x), self._rules, strict=True)
+        return self.pack(tuple(leaf if rule is None else rule(leaf) for leaf, rule in pairs))
+
+    def write(self, x: Tensor) -> None:
+        """Put a vector into the live tensors."""
+        with torch.no_grad():
+            for leaf, part in zip(self.variable.leaves, self.leaves(x), strict=True):
+                leaf.copy_(part)
