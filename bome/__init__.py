@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from bome import tasks, testing
     from bome.estimators import HyperCleaner, LearnedRegularization, LearnedRegularizationRegressor
     from bome.mixture import DataMixture
+    from bome.nested.result import Solution
+    from bome.nested.solve import solve
     from bome.runs.names import register
     from bome.testing import hypergradcheck
 
@@ -43,8 +45,10 @@ _LATER = {
     "HyperCleaner": "bome.estimators",
     "LearnedRegularization": "bome.estimators",
     "LearnedRegularizationRegressor": "bome.estimators",
+    "Solution": "bome.nested.result",
     "hypergradcheck": "bome.testing",
     "register": "bome.runs.names",
+    "solve": "bome.nested.solve",
     "tasks": "bome.tasks",
     "testing": "bome.testing",
 }
@@ -55,10 +59,10 @@ __all__ = [
     "DataMixture", "FirstOf", "FuncOracle", "GradientDescent", "History", "HyperCleaner", "Indexed",
     "LearnedRegularization", "LearnedRegularizationRegressor", "MaxEvaluations", "MaxSeconds", "MaxSteps",
     "MicroBatches", "Minibatches", "NonFiniteError", "PerSample", "Problem", "ProblemError", "Progress", "RankError",
-    "RankSampler", "Record", "Result", "RowSGD", "RunInterruptedError", "Solver", "Stationary", "Stepper", "Stop",
-    "StorageError", "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine", "ball", "box", "data",
+    "RankSampler", "Record", "Result", "RowSGD", "RunInterruptedError", "Solution", "Solver", "Stationary", "Stepper",
+    "Stop", "StorageError", "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine", "ball", "box", "data",
     "gather_rows", "half_space", "hypergradcheck", "joint", "methods", "nonnegative", "polyhedron", "product",
-    "register", "run", "simplex", "tasks", "testing",
+    "register", "run", "simplex", "solve", "tasks", "testing",
 ]  # fmt: skip
 
 

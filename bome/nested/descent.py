@@ -25,6 +25,8 @@ MEMORY = 5
 """Values looked back at."""
 SUFFICIENT = 1e-4
 """The share of the decrease along the tangent that a step must bring."""
+WEIGHT = 1.5
+"""Of a violation in the merit function, in multipliers."""
 TRIES = 15
 """Points tried along one direction."""
 NONE: Array = np.zeros(0)
@@ -56,15 +58,20 @@ class Heading(NamedTuple):
         end: a point of the set.
         d: the direction, from the place to that point.
         slope: of the merit function along d.
-        weights: of the violations in the merit function.
-        known: what else belongs to the direction: multipliers and rows.
+        multipliers: λ ≥ 0 of the constraints.
+        known: what else belongs to the direction.
     """
 
     end: Tensor
     d: Tensor
     slope: float
-    weights: Array = NONE
+    multipliers: Array = NONE
     known: Any = None
+
+    @property
+    def weights(self) -> Array:
+        """Of the violations in the merit function."""
+        return WEIGHT * self.multipliers
 
     @property
     def size(self) -> float:
@@ -188,7 +195,9 @@ def begin(place: Place, region: Region, rules: Rules, s: float, radius: float) -
     return _headed(place, region, rules, ((place.value, place.over),), s, radius, None)
 
 
-def descend(start: Place, region: Region, rules: Rules, s: float, radius: float, look: Callable[[Tensor], Place]) -> Descent:
+def descend(
+    start: Place, region: Region, rules: Rules, s: float, radius: float, look: Callable[[Tensor], Place]
+) -> Descent:
     """A descent at its end; `look` says what is at a point."""
     descent = begin(start, region, rules, s, radius)
     while descent.ended is None:
@@ -216,9 +225,7 @@ def _headed(
     return Descent(place, heading, best, past, s, radius, ended=_end(place, heading, past, s, rules))
 
 
-def _end(
-    place: Place, heading: Heading, past: tuple[tuple[float, Array], ...], s: float, rules: Rules
-) -> str | None:
+def _end(place: Place, heading: Heading, past: tuple[tuple[float, Array], ...], s: float, rules: Rules) -> str | None:
     """Why a descent ends at a place, or None."""
     if not (heading.size > rules.tolerance * s) and not (place.over > 1e-9).any():
         return "stationary"
@@ -233,4 +240,5 @@ def _end(
 
 
 def dot(a: Tensor, b: Tensor) -> float:
+    """⟨a, b⟩ in float64."""
     return float(torch.dot(a.double(), b.double()))

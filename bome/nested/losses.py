@@ -4,14 +4,19 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from bome._typing import Array
+from bome.constraints import Level
+from bome.errors import UnsupportedError
+from bome.nested.descent import NONE
+from bome.nested.rows import Kept, Signs
 from bome.nested.vectors import Vector
 from bome.oracles import Oracle
+from bome.oracles.base import Eval
 from bome.problem import Batches, Problem
 
 BATCHES = Batches()
@@ -34,7 +39,7 @@ class Meter:
     def __init__(self, limit: float = math.inf, over: Callable[[], bool] = lambda: False) -> None:
         self.limit, self.over = limit, over
         self.spent: Counter[str] = Counter()
-        self._purpose = "search"
+        self._purpose: str | None = None
 
     @property
     def total(self) -> int:
@@ -45,12 +50,12 @@ class Meter:
         """Allow so many more, or say that they are too many."""
         if self.total + evaluations > self.limit or self.over():
             raise Spent
-        self.spent[self._purpose] += evaluations
+        self.spent[self._purpose or "other"] += evaluations
 
     @contextmanager
     def on(self, purpose: str) -> Iterator[None]:
-        """What evaluations are for, for a while."""
-        before, self._purpose = self._purpose, purpose
+        """What evaluations are for, for a while; within another purpose they stay what they were for."""
+        before, self._purpose = self._purpose, self._purpose or purpose
         try:
             yield
         finally:
@@ -78,35 +83,87 @@ class Sum(NamedTuple):
 
 
 class Losses:
-    """The losses of a problem.
+    """The losses and constraints of a problem.
 
     Attributes:
         v: v as a vector.
         theta: θ as a vector.
         meter: what evaluations are charged to.
+        signs: how c is made of the constraints.
+        kept: rows of their Jacobian.
     """
 
     def __init__(self, problem: Problem, oracle: Oracle, meter: Meter) -> None:
         self.problem, self.oracle, self.meter = problem, oracle, meter
         self.v = Vector(problem.v, problem.project_v)
         self.theta = Vector(problem.theta, problem.project_theta)
+        self.signs: Signs | None = None
+        if problem.constraints:
+            if any(rule is not None for rule in (*problem.project_v, *problem.project_theta)):
+                raise UnsupportedError("solve takes projections or constraints: write the bounds as constraints, too")
+            point = problem.point
+            values = oracle.constraints(*point, BATCHES, rows=())
+            self.signs = Signs.of(values.sizes)
+            self.kept = Kept.none(len(values.values), len(self.v.start) + len(self.theta.start))
 
-    def weighted(self, a: float, b: float, v: Tensor, theta: Tensor) -> Sum:
-        """a f + b g and its gradient: an evaluation for each of the two that counts."""
+    def weighted(self, a: float, b: float, v: Tensor, theta: Tensor, level: Level = "both") -> Sum:
+        """a f + b g and its gradient, and the constraints: an evaluation for each of the two that counts."""
         self.meter.charge((a != 0) + (b != 0))
         leaves = self.v.leaves(v), self.theta.leaves(theta)
         f = self.oracle.outer(*leaves, None) if a else None
         g = self.oracle.inner(*leaves, None) if b else None
         parts = [(w, loss) for w, loss in ((a, f), (b, g)) if loss is not None]
-        grads = [(w, self.v.pack(loss.grad.v), self.theta.pack(loss.grad.theta)) for w, loss in parts]
         return Sum(
             value=sum(w * float(loss.value) for w, loss in parts),
             f=math.nan if f is None else float(f.value),
             g=math.nan if g is None else float(g.value),
-            v=_sum([(w, grad) for w, grad, _ in grads]),
-            theta=_sum([(w, grad) for w, _, grad in grads]),
-            c=EMPTY,
+            v=_sum([(w, self.v.pack(loss.grad.v)) for w, loss in parts]),
+            theta=_sum([(w, self.theta.pack(loss.grad.theta)) for w, loss in parts]),
+            c=self._constraints(v, theta, level, f or g),
         )
+
+    def constraints(self, v: Tensor, theta: Tensor, level: Level = "both") -> Array:
+        """c alone: one evaluation."""
+        self.meter.charge(1)
+        return self._constraints(v, theta, level, None)
+
+    def rows(self, v: Tensor, theta: Tensor, c: Array, wanted: Array) -> Array:
+        """Rows of the Jacobian of c by (v, θ): those wanted as they are there, others as they were kept."""
+        assert self.signs is not None  # noqa: S101 - asked for by the form with constraints alone
+        number, sign = self.signs.number[: len(c)], self.signs.sign[: len(c)]
+        x = joint(v, theta)
+        given = np.zeros(number.max(initial=-1) + 1)
+        given[number] = sign * c
+        asked = np.zeros(len(given), dtype=bool)
+        asked[number[wanted]] = True
+        wrong = np.flatnonzero(self.kept.wrong(x, given) & (asked | np.isnan(self.kept.value[: len(given)])))
+        if len(wrong):
+            self.meter.charge(len(wrong))
+            leaves = self.v.leaves(v), self.theta.leaves(theta)
+            found = self.oracle.constraints(*leaves, BATCHES, rows=wrong.tolist()).rows
+            fresh = [joint(self.v.pack(row.v), self.theta.pack(row.theta)) for row in found]
+            self.kept = self.kept.renewed(wrong, np.array(fresh), x, given)
+        jacobian: Array = sign[:, None] * self.kept.jacobian[number]
+        return jacobian
+
+    def _constraints(self, v: Tensor, theta: Tensor, level: Level, beside: Eval | None) -> Array:
+        if self.signs is None:
+            return NONE
+        leaves = self.v.leaves(v), self.theta.leaves(theta)
+        values = self.oracle.constraints(*leaves, BATCHES, rows=(), level=level, beside=beside).values
+        k = self.signs.inner if level == "inner" else len(self.signs.number)
+        c: Array = self.signs.sign[:k] * _numbers(values)[self.signs.number[:k]]
+        return c
+
+
+def joint(v: Tensor, theta: Tensor) -> Array:
+    """(v, θ) as one vector of numbers in float64."""
+    return np.concatenate([_numbers(v), _numbers(theta)])
+
+
+def _numbers(x: Tensor) -> Array:
+    numbers: Array = x.detach().double().cpu().numpy()
+    return numbers
 
 
 def _sum(terms: Sequence[tuple[float, Tensor]]) -> Tensor:

@@ -1,9 +1,11 @@
 """Constraints as rows of c(v, θ) ≤ 0, linearised: rows of the Jacobian are kept for as long as they tell the truth.
 
-    Rows:  the Jacobian of c is computed once; a row is computed again only where a value contradicts c_i(x') + ∇c_i·(x − x'),
-           and only if the row may matter. So affine constraints cost one Jacobian in a whole run.
+    Rows:  the Jacobian of c is computed once; a row again only where a value contradicts c_i(x') + ∇c_i·(x − x'), and
+           only if the row may matter
     Step:  d and λ ≥ 0 of   min_d |d|²/2s + ⟨grad, d⟩   subject to   c + J d ≤ 0,
-           by its dual, a least-squares problem with λ ≥ 0 on the Gram matrix of the rows.
+           by its dual, a least-squares problem with λ ≥ 0 on the Gram matrix of the rows
+
+So affine constraints cost one Jacobian in a whole search.
 """
 
 from typing import NamedTuple
@@ -61,11 +63,13 @@ class Signs(NamedTuple):
         number: of the constraint that an entry is made of.
         sign: 1 or −1.
         inner: how many entries, the first ones, belong to the inner problem.
+        sizes: how many constraints there are of each kind.
     """
 
     number: Array
     sign: Array
     inner: int
+    sizes: Sizes
 
     @classmethod
     def of(cls, sizes: Sizes) -> "Signs":
@@ -77,7 +81,7 @@ class Signs(NamedTuple):
             signs += [np.ones(size), -np.ones(size)] if equal else [np.ones(size)]
             first += size
         inner = sizes.inner_constraints + 2 * sizes.inner_equalities
-        return cls(np.concatenate(numbers), np.concatenate(signs), inner)
+        return cls(np.concatenate(numbers), np.concatenate(signs), inner, sizes)
 
 
 def projected(grad: Array, rows: Array, room: Array, s: float) -> tuple[Array, Array]:

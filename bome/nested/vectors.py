@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves, Projection
-from bome.problem import Variable
+from bome.variable import Variable
 
 
 class Vector:
@@ -32,7 +32,7 @@ class Vector:
     def leaves(self, x: Tensor) -> Leaves:
         """The tensors of a vector: views of it where their dtype is its own."""
         leaves = self.variable.leaves
-        parts = (x,) if len(leaves) == 1 else x.split(self._sizes)
+        parts = (x,) if len(leaves) == 1 else torch.split(x, self._sizes)
         return tuple(part.view(leaf.shape).to(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True))
 
     def project(self, x: Tensor) -> Tensor:

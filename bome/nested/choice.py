@@ -1,0 +1,48 @@
+"""Which of the points found is the best: the lowest f + σ q, where q is measured again until the best is confirmed.
+
+    until the point with the lowest f + σ q has been looked at:
+        1:  g at its v, at its θ, at scattered θ and at those of the 12 best points
+        2:  descents of g from the four lowest of them
+        3:  q = g(θ) − the lowest g
+
+σ is the largest one of all runs, so that a point counts for little whose θ does not solve the inner problem.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from torch import Tensor
+
+from bome.nested.losses import Spent
+from bome.nested.search import score
+from bome.nested.survey import SCATTER, Dice
+from bome.nested.value import Point, Start, ValueFunction
+
+OTHERS, DESCENTS = 12, 4
+"""θ of other points that are looked at, and how many are descended from."""
+
+
+def choose(value: ValueFunction, found: Sequence[Point], penalty: float, dice: Dice) -> list[Point]:
+    """The points in the order of f + σ q, best first; the best has been confirmed, if the budget allowed that."""
+    points = sorted(found, key=lambda point: score(point, penalty))
+    seen: set[int] = set()
+    scatter = [value.sets.drawn(dice.around(points[0].theta, value.units.reach)) for _ in range(SCATTER)]
+    others = [point.theta for point in points[:OTHERS]]
+    order = list(range(len(points)))
+    try:
+        while (first := min(order, key=lambda i: score(points[i], penalty))) not in seen:
+            seen.add(first)
+            point = points[first]
+            points[first] = point._replace(q=gap(value, point, [*scatter, *others], penalty))
+    except Spent:
+        pass
+    return sorted(points, key=lambda point: score(point, penalty))
+
+
+def gap(value: ValueFunction, point: Point, thetas: Iterable[Tensor], sigma: float) -> float:
+    """q = g(v, θ) − the lowest g that is found from θ and from others."""
+    own = value.losses.weighted(0.0, 1.0, point.v, point.theta, "inner")
+    looked = [(value.losses.weighted(0.0, 1.0, point.v, theta, "inner").g, theta) for theta in thetas]
+    looked = sorted(looked, key=lambda pair: pair[0])
+    starts = [Start(point.theta), *(Start(theta) for _, theta in looked[: DESCENTS - 1])]
+    found = value.lower(point.v, starts, sigma)
+    return own.g - min((each.value for each in found if each.over <= 1e-5), default=own.g)

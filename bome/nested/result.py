@@ -1,0 +1,77 @@
+"""What `solve` gives back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor
+
+from bome._typing import Leaves
+from bome.loop import Result
+from bome.nested.continuation import Run
+from bome.nested.losses import Losses
+from bome.nested.ties import Ties
+from bome.nested.value import Point, Units
+
+SAME = 1e-2
+"""The relative difference up to which two ends count as one."""
+
+
+class Found(NamedTuple):
+    """One of the distinct solutions that were found.
+
+    Attributes:
+        f: F(v).
+        q: how far g(v, θ) is above the least value found.
+        v: the tensors of v.
+        theta: the tensors of θ*(v).
+        runs: how many runs ended there.
+    """
+
+    f: float
+    q: float
+    v: Leaves
+    theta: Leaves
+    runs: int
+
+
+@dataclass(frozen=True)
+class Solution(Result):
+    """The outcome of `solve`: `f` is F(v) = f(v, θ*(v)), and `theta` holds θ*(v).
+
+    Attributes:
+        found: the distinct solutions, best first.
+        runs: how many runs were begun.
+        spent: evaluations, by what they were for.
+        ties: f over the inner minimisers at v, the best and the worst; None if the budget did not last.
+        prices: by how much F(v) changes when the right-hand side of a constraint is relaxed by one, for each kind of
+            constraint; negative where relaxing it helps.
+    """
+
+    found: Sequence[Found] = ()
+    runs: int = 0
+    spent: Mapping[str, int] = field(default_factory=dict)
+    ties: Ties | None = None
+    prices: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def distinct(
+    losses: Losses, points: Sequence[Point], runs: Sequence[Run], units: Units, reach_v: float
+) -> tuple[Found, ...]:
+    """The points at which runs ended, best first; those that are alike count as one."""
+    groups: list[tuple[Point, int]] = []
+    ends = [run.found[-1] for run in runs if run.found]
+    for point in points:
+        alike = sum(_alike(point, end, units, reach_v) for end in ends)
+        if alike and not any(_alike(point, other, units, reach_v) for other, _ in groups):
+            groups.append((point, alike))
+    unpack = losses.v.leaves, losses.theta.leaves
+    return tuple(
+        Found(point.f, point.q, unpack[0](point.v), unpack[1](point.theta), number) for point, number in groups
+    )
+
+
+def _alike(a: Point, b: Point, units: Units, reach_v: float) -> bool:
+    close = abs(a.f - b.f) <= SAME * max(units.f, abs(a.f))
+    near = float((a.v - b.v).abs().max()) <= SAME * reach_v
+    return close and near and float((a.theta - b.theta).abs().max()) <= SAME * units.reach

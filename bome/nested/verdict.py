@@ -1,0 +1,169 @@
+"""Is it right? Tests at a point, each of which could refute it, and what else is to be known there.
+
+    1:  no lower g is found at v, from fresh and from perturbed θ
+    2:  f is found again when the inner problem is solved afresh at σ
+    3:  f holds still when σ grows tenfold
+    4:  no polled v near by has a lower ψ_σ
+
+Beside them: the shadow prices of constraints, and f over all inner minimisers that are found.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from bome.certificate import Test
+from bome.nested.losses import Spent
+from bome.nested.prices import prices
+from bome.nested.sets import ByRows
+from bome.nested.survey import Dice
+from bome.nested.ties import Ties, ties
+from bome.nested.value import KEPT_Z, Memory, Point, Start, Value, ValueFunction
+
+CLAIM = "solved as far as fresh starts can tell"
+"""What is said where all tests are passed: no finite number of starts proves a global minimum."""
+FRESH, PERTURBED, CLOSE = 12, 2, 3e-4
+"""Inner starts, and how close the perturbed ones are, in reaches of θ."""
+POLLED, RADII = 8, (0.03, 0.003)
+"""v that are looked at, and how far away they are, in reaches of v."""
+TOLERANCE = 1e-2
+"""The relative error of f that counts."""
+NAMES = (
+    "no lower g is found",
+    "f is found again",
+    "f holds when σ grows tenfold",
+    "no polled v has a lower value",
+    "inner solutions agree on f",
+)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found at a point.
+
+    Attributes:
+        g: g there.
+        tests: the tests that were done.
+        ties: f over the inner minimisers.
+        prices: the shadow prices of the constraints.
+    """
+
+    g: float = math.nan
+    tests: tuple[Test, ...] = ()
+    ties: Ties | None = None
+    prices: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def complete(self) -> tuple[Test, ...]:
+        """The tests, with a word on those that the budget did not allow."""
+        done = {test.name for test in self.tests}
+        left = [name for name in NAMES if name not in done]
+        return (*self.tests, *(Test(name, None, None, None, f"not tested whether {name}") for name in left))
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What is asked.
+
+    Attributes:
+        value: ψ.
+        dice: for random points.
+        reach_v: how far v may go.
+        point: the point that is judged.
+    """
+
+    value: ValueFunction
+    dice: Dice
+    reach_v: float
+    point: Point
+
+    @property
+    def sigma(self) -> float:
+        """σ for the tests."""
+        return max(self.point.sigma, self.value.units.sigma)
+
+    @property
+    def size(self) -> float:
+        """Of f, by which errors are measured."""
+        return max(self.value.units.f, abs(self.point.f))
+
+    def judged(self) -> Judgement:
+        """As many tests as the budget allows."""
+        value, point, done = self.value, self.point, Judgement()
+        try:
+            with value.losses.meter.on("verdict"):
+                fresh, test, g = self._lower()
+                done = replace(done, g=g, tests=(test,))
+                memory = Memory(fresh, (Start(point.theta),), tuple(start.theta for start in fresh))
+                here = value.at(point.v, point.theta, self.sigma, memory)
+                done = replace(done, tests=(*done.tests, self._same(NAMES[1], here)))
+            if isinstance(value.sets, ByRows) and here.y:
+                done = replace(done, prices=prices(value.sets, here, self.sigma))
+            with value.losses.meter.on("verdict"):
+                again = value.at(point.v, point.theta, 10 * self.sigma, here.memory)
+                done = replace(done, tests=(*done.tests, self._same(NAMES[2], again)))
+                done = replace(done, tests=(*done.tests, self._polled(here)))
+            with value.losses.meter.on("ties"):
+                found = ties(value, point, here.memory.z, 10 * self.sigma)
+                done = replace(done, ties=found, tests=(*done.tests, self._agree(found)))
+        except Spent:
+            pass
+        return done
+
+    def _lower(self) -> tuple[tuple[Start, ...], Test, float]:
+        """Test 1, the lowest minimisers of g, and g."""
+        value, point, reach = self.value, self.point, self.value.units.reach
+        fresh = [value.sets.drawn(self.dice.around(point.theta, reach)) for _ in range(FRESH)]
+        near = [value.sets.drawn(point.theta + CLOSE * reach * self.dice.normal(point.theta)) for _ in range(PERTURBED)]
+        own = value.losses.weighted(0.0, 1.0, point.v, point.theta, "inner").g
+        others = [value.losses.weighted(0.0, 1.0, point.v, y, "inner").g for y in (*fresh, *near)]
+        spread = max((abs(g - own) for g in others if math.isfinite(g)), default=0.0)
+        found = value.distinct(
+            value.lower(point.v, [Start(y) for y in (point.theta, *near, *fresh)], self.sigma), KEPT_Z
+        )
+        gap = own - min((each.value for each in found), default=own)
+        limit = TOLERANCE**2 * self.size / self.sigma + 1e-4 * spread
+        number = FRESH + PERTURBED
+        said = (
+            f"no lower g was found from {number} fresh starts"
+            if gap <= limit
+            else f"g can be {gap:.1e} lower at this v"
+        )
+        return tuple(each.start for each in found), Test(NAMES[0], gap, limit, gap <= limit, said), own
+
+    def _same(self, name: str, again: Value) -> Test:
+        """Tests 2 and 3: f found anew."""
+        if not again.y:
+            return Test(name, None, TOLERANCE, False, "no θ is feasible at this v")
+        f = again.place.known.f
+        off = abs(f - self.point.f) / self.size
+        said = (
+            name if off <= TOLERANCE else f"f = {f:.6g} with σ = {again.place.known.sigma:.1g}, not {self.point.f:.6g}"
+        )
+        return Test(name, off, TOLERANCE, off <= TOLERANCE, said)
+
+    def _polled(self, here: Value) -> Test:
+        """Test 4: v on both sides in random directions."""
+        base = best = here.place.value
+        way = torch.zeros_like(self.point.v)
+        for number in range(POLLED):
+            if number % 2 == 0:
+                way = self.dice.normal(way)
+                way = way / torch.linalg.vector_norm(way)
+            far = (-1) ** number * RADII[number // 2 % len(RADII)] * self.reach_v
+            polled = self.value.at(self.point.v + far * way, self.point.theta, self.sigma, here.memory)
+            best = min(best, polled.place.value)
+        gain = (base - best) / self.size
+        passed = gain <= TOLERANCE
+        said = f"none of {POLLED} polled v has a lower value" if passed else f"a polled v is better by {gain:.1%} of f"
+        return Test(NAMES[3], gain, TOLERANCE, passed, said)
+
+    def _agree(self, found: Ties) -> Test:
+        """Whether it matters which inner minimiser is taken; if so, that is no failure, but has to be told."""
+        off = (found.worst - found.best) / self.size
+        if off <= TOLERANCE:
+            return Test(NAMES[4], off, None, True, NAMES[4])
+        said = f"other inner solutions found have f up to {found.worst:.6g}"
+        return Test(NAMES[4], off, None, True, said)
