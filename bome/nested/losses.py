@@ -99,7 +99,7 @@ class Losses:
         self.theta = Vector(problem.theta, problem.project_theta)
         self.signs: Signs | None = None
         if problem.constraints:
-            if any(rule is not None for rule in (*problem.project_v, *problem.project_theta)):
+            if problem.project_v or problem.project_theta:
                 raise UnsupportedError("solve takes projections or constraints: write the bounds as constraints, too")
             point = problem.point
             values = oracle.constraints(*point, BATCHES, rows=())

@@ -5,7 +5,8 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from bome._typing import Leaves, Projection
+from bome._typing import Leaves
+from bome.projections import Rules
 from bome.variable import Variable
 
 
@@ -17,9 +18,8 @@ class Vector:
         start: what it holds at the beginning.
     """
 
-    def __init__(self, variable: Variable, rules: tuple[Projection | None, ...]) -> None:
+    def __init__(self, variable: Variable, rules: Rules) -> None:
         self.variable, self._rules = variable, rules
-        self._bounded = any(rule is not None for rule in rules)
         self._sizes = [leaf.numel() for leaf in variable.leaves]
         self._dtype = reduce(torch.promote_types, (leaf.dtype for leaf in variable.leaves), torch.float32)
         self.start = self.pack(variable.leaves)
@@ -37,10 +37,7 @@ class Vector:
 
     def project(self, x: Tensor) -> Tensor:
         """The nearest point of the set."""
-        if not self._bounded:
-            return x
-        pairs = zip(self.leaves(x), self._rules, strict=True)
-        return self.pack(tuple(leaf if rule is None else rule(leaf) for leaf, rule in pairs))
+        return self.pack(self._rules(self.leaves(x))) if self._rules else x
 
     def write(self, x: Tensor) -> None:
         """Put a vector into the live tensors."""
