@@ -68,7 +68,8 @@ class Box(Set):
     def rows(self, like: Tensor) -> Rows:
         """x ≤ high and −x ≤ −low where these are finite; x = low where they are equal."""
         unit = torch.eye(like.numel(), dtype=torch.float64, device=like.device)
-        low, high = (_flat(torch.as_tensor(x).expand(like.shape)).to(like.device) for x in self.bounds(like))
+        bounds = (torch.as_tensor(x, dtype=torch.float64) for x in self.bounds(like))
+        low, high = (_flat(x.expand(like.shape)).to(like.device) for x in bounds)
         fixed, above, below = low == high, (low < high) & high.isfinite(), (low < high) & low.isfinite()
         A, b = torch.cat([unit[above], -unit[below]]), torch.cat([high[above], -low[below]])
         return Rows(A, b, unit[fixed], low[fixed])
@@ -369,7 +370,7 @@ def _flat(x: Tensor) -> Tensor:
 
 def _beside(bound: Bound, x: Tensor) -> Tensor:
     """A bound on the device, in the dtype and in the layout of a tensor."""
-    bound = torch.as_tensor(bound)
+    bound = bound if isinstance(bound, Tensor) else torch.tensor(bound, dtype=torch.float64)
     if bound.dim() > x.dim() or any(m not in (1, n) for m, n in zip(bound.shape[::-1], x.shape[::-1], strict=False)):
         raise ProblemError(f"the bounds of box have shape {tuple(bound.shape)}, the tensor {tuple(x.shape)}")
     bound = bound.to(x.device, x.dtype)

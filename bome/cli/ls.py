@@ -15,7 +15,7 @@ from bome.continual.streams import STREAMS
 from bome.data.sets import available
 from bome.runs.names import METHODS, TASKS
 from bome.runs.plan import variants
-from bome.tasks import ON_DATA, SUGGESTED
+from bome.tasks import ON_DATA, SUGGESTED, bolib
 from bome.tasks.task import Settings, Task
 
 
@@ -24,16 +24,18 @@ class Kind(StrEnum):
 
     methods = "methods"
     tasks = "tasks"
+    bolib = "bolib"
     strategies = "strategies"
     settings = "settings"
     data = "data"
 
 
 def ls(kind: Annotated[Kind | None, typer.Argument(help="By default the names of all of them.")] = None) -> None:
-    """List methods, tasks, strategies on streams of tasks, settings and data sets."""
+    """List methods, tasks, problems of BOLIB, strategies on streams of tasks, settings and data sets."""
     pages = {
         Kind.methods: _methods,
         Kind.tasks: _tasks,
+        Kind.bolib: _bolib,
         Kind.strategies: _strategies,
         Kind.settings: _settings,
         Kind.data: _data,
@@ -45,7 +47,7 @@ def _overview() -> None:
     """Names only, on one screen."""
     names: dict[str, Iterable[str]] = {
         "methods": METHODS,
-        "tasks": TASKS,
+        "tasks": [*_own_tasks(), f"{bolib.PREFIX}NAME ({len(bolib.RECORDS)} of them)"],
         "strategies": STRATEGIES,
         "streams": STREAMS,
         "settings": [*(field.name for field in fields(Settings)), "variant", "start"],
@@ -62,12 +64,28 @@ def _methods() -> None:
 
 def _tasks() -> None:
     rows = []
-    for name, make in TASKS.items():
+    for name in _own_tasks():
+        make = TASKS[name]
         arguments, task = section(make, "Args"), _built(name)
         optimum = "unknown" if task is None or task.optimum is None else task.optimum.text
         rows.append((name, module_line(make), f"optimum: {optimum}"))
         rows += [("", f"variant: {arguments.get('variant', '')}", f"start: {arguments.get('start', '')}")]
+    rows.append((f"{bolib.PREFIX}NAME", "problems of the library BOLIB: bome ls bolib", "optima: all known"))
     table("Tasks (--set variant=..., --set start=...)", ("name", "description, variants", "optimum, starts"), rows)
+
+
+def _own_tasks() -> list[str]:
+    """The tasks that are listed one by one."""
+    return [name for name in TASKS if name not in bolib.RECORDS]
+
+
+def _bolib() -> None:
+    records = bolib.RECORDS
+    rows = [(name, record.kind, f"{record.optimum:.6g}") for name, record in records.items()]
+    table("Problems of the library BOLIB", ("task", "kind", "optimal f"), rows)
+    table("Where they are from", ("problem", "source"), [(record.name, record.source) for record in records.values()])
+    corrections = [(record.name, record.correction) for record in records.values() if record.correction]
+    table("What is corrected", ("problem", "correction"), corrections)
 
 
 def _strategies() -> None:
@@ -107,11 +125,12 @@ def _defaults() -> None:
     """The settings that tasks have of their own."""
     by_task: dict[str, dict[str, Any]] = {}
     by_method: dict[tuple[str, str], list[str]] = {}
-    for name in TASKS:
+    for name in (*_own_tasks(), next(iter(bolib.RECORDS))):
         task = _built(name)
         settings = ON_DATA.get(name, None if task is None else task.settings)
         suggested = SUGGESTED.get(name, {} if task is None else task.suggested)
-        by_task |= {} if settings is None else {name: asdict(settings)}
+        label = f"{bolib.PREFIX}NAME" if name in bolib.RECORDS else name
+        by_task |= {} if settings is None else {label: asdict(settings)}
         for method, values in suggested.items():
             by_method.setdefault((method, _listed(values)), []).append(name)
     keys = [field.name for field in fields(Settings) if len({v[field.name] for v in by_task.values()}) > 1]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from bome._checks import choose
-from bome.tasks import hyperclean, regularization
+from bome.tasks import bolib, hyperclean, regularization
 from bome.tasks.coreset import coreset
 from bome.tasks.hyperclean import hyperclean_digits, hyperclean_fashion, hyperclean_mnist
 from bome.tasks.lls import lls
@@ -24,6 +24,7 @@ TASKS: dict[str, Callable[..., Task]] = {
     "hyperclean-digits": hyperclean_digits,
     "regularization-20news": regularization_20news,
     "regularization-digits": regularization_digits,
+    **{name: bolib.task_of(record) for name, record in bolib.RECORDS.items()},
 }
 """Every task by its name on the command line."""
 
@@ -46,6 +47,7 @@ __all__ = [
     "Settings",
     "Stack",
     "Task",
+    "bolib",
     "choose",
     "coreset",
     "hyperclean_digits",

@@ -61,10 +61,12 @@ def check_losses_write_to_nothing(problem: Problem, batches: Batches) -> None:
 
 
 def check_variables_matter(problem: Problem, batches: Batches) -> None:
-    """Gradients flow from g to θ, from f to θ, and from g to v."""
+    """Gradients flow from g to θ, from f to v or θ, and to v from f or g, if not from constraints."""
     links = connections(problem, batches)
-    for loss, role in (("g", "theta"), ("f", "theta"), ("g", "v")):
-        require((loss, role) in links, f"no gradient flows from {loss} to {role}: the two levels are not coupled")
+    require(("g", "theta") in links, "no gradient flows from g to theta: the inner problem does not ask for it")
+    require(links & {("f", "v"), ("f", "theta")} != set(), "no gradient flows from f to v or theta")
+    reached = bool(problem.constraints) or links & {("f", "v"), ("g", "v")} != set()
+    require(reached, "no gradient flows from f or g to v: the levels are not coupled")
 
 
 def check_gradients_are_derivatives(problem: Problem, batches: Batches) -> None:

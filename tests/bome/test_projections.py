@@ -201,6 +201,16 @@ def test_the_rows_of_a_set_describe_it(name: str) -> None:
     torch.testing.assert_close(both(x), rule(x), rtol=0, atol=1e-10)
 
 
+def test_bounds_that_are_numbers_are_exact_in_float64() -> None:
+    """0.1 is no number of float32."""
+    rule = box(0.1, torch.tensor([0.7, 0.8], dtype=torch.float64))
+    x = torch.tensor([-1.0, 2.0], dtype=torch.float64)
+    assert rule(x).tolist() == [0.1, 0.8]
+    rows = rule.rows(x)
+    assert rows.b.tolist() == [0.7, 0.8, -0.1, -0.1]
+    assert box(0.1, 0.7).rows(x).b.tolist() == [0.7, 0.7, -0.1, -0.1]
+
+
 def test_a_variable_tells_the_rows_of_all_its_tensors() -> None:
     """Two tensors of 2 and 3 entries: x_0 ≤ 1, x_1 ≤ 1 (and ≥ 0), the other three sum to 1."""
     leaves = torch.zeros(2), torch.zeros(3)

@@ -1,4 +1,7 @@
-"""One battery over every task of the registry, those of other packages too."""
+"""One battery over every task of the registry, those of other packages too.
+
+The problems of BOLIB, which are many, pass it in `tests/bome/tasks/bolib`.
+"""
 
 import os
 
@@ -7,6 +10,7 @@ import pytest
 from bome import testing
 from bome.runs.names import TASKS
 from bome.tasks import ON_DATA
+from bome.tasks.bolib import RECORDS
 
 
 def _param(name: str) -> object:
@@ -17,6 +21,6 @@ def _param(name: str) -> object:
 
 
 @pytest.mark.parametrize("check", testing.TASK_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", [_param(name) for name in TASKS])
+@pytest.mark.parametrize("name", [_param(name) for name in TASKS if name not in RECORDS])
 def test_every_task_passes_every_check(name: str, check: testing.TaskCheck) -> None:
     check(TASKS[name])

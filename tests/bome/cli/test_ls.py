@@ -13,6 +13,7 @@ from bome.continual.settings import STRATEGIES
 from bome.continual.streams import STREAMS
 from bome.data.sets import available
 from bome.runs.names import METHODS, TASKS
+from bome.tasks.bolib import RECORDS
 from bome.tasks.task import Settings, Task
 
 
@@ -23,9 +24,16 @@ def test_ls_fits_one_screen_and_names_everything(capsys: pytest.CaptureFixture[s
     assert len(lines) < 24  # the prompt needs one
     assert all(cell_len(line) <= 80 for line in lines)
     words = set(re.findall(r"[\w+-]+", printed))
-    assert words >= {*METHODS, *TASKS, *STRATEGIES, *STREAMS, *section(Settings, "Attributes")}
+    assert words >= {
+        *METHODS,
+        *(set(TASKS) - set(RECORDS)),
+        "bolib-NAME",
+        *STRATEGIES,
+        *STREAMS,
+        *section(Settings, "Attributes"),
+    }
     assert words >= {each.name for each in available()}
-    assert lines[-1] == "What they are: bome ls methods|tasks|strategies|settings|data"
+    assert lines[-1] == "What they are: bome ls methods|tasks|bolib|strategies|settings|data"
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -35,7 +43,8 @@ def test_each_part_is_explained_in_80_columns(capsys: pytest.CaptureFixture[str]
     assert all(cell_len(line) <= 80 for line in printed.splitlines())
     words: dict[Kind, Iterable[str]] = {
         Kind.methods: ["published", *METHODS],
-        Kind.tasks: ["isotropic", *TASKS],
+        Kind.tasks: ["isotropic", "bolib-NAME", *(set(TASKS) - set(RECORDS))],
+        Kind.bolib: RECORDS,
         Kind.strategies: ["gamma_reptile", *STRATEGIES, *STREAMS],
         Kind.settings: ["inner_momentum", *section(Settings, "Attributes")],
         Kind.data: ["mnist", "MB"],

@@ -40,10 +40,13 @@ def test_a_broken_problem_fails_the_check_that_is_there_for_it() -> None:
     def detached(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
         return (theta - v).square().sum() + theta.detach().pow(3).sum() + v.detach().exp().sum()
 
+    def alone(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
+        return theta.square().sum()
+
     cases = {
         "check_losses_are_finite": _problem(outer=lambda v, theta, batch: (theta - theta).sqrt().sum() / 0),
         "check_losses_are_functions": _problem(inner=drifting),
-        "check_variables_matter": _problem(inner=lambda v, theta, batch: theta.square().sum()),
+        "check_variables_matter": _problem(outer=alone, inner=alone),
         "check_gradients_are_derivatives": _problem(inner=detached),
     }
     for name, problem in cases.items():
