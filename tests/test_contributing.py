@@ -86,15 +86,34 @@ def test_the_task_is_solved_by_methods_with_a_hypergradient_and_not_by_the_basel
         assert (float(found[1]) < 0.1) == (ends == "½")
 
 
+def test_the_study_is_run_and_its_claim_holds(copy: Path) -> None:
+    bome(copy, "reproduce", "constants", "--out", "runs/constants", "--quiet")
+    assert '"holds": true' in (copy / "runs" / "constants" / "findings.json").read_text()
+    assert "how fast the gap must shrink" in (copy / "runs" / "constants" / "report.html").read_text()
+    assert "constants" in bome(copy, "reproduce", "--help")
+
+
+def test_the_verb_writes_a_folder_that_report_and_resume_know(copy: Path) -> None:
+    words = ("compare", "parabola", "--method", "bome", "--method", "direct", "--out", "runs/compare")
+    assert "report: runs/compare/report.html" in bome(copy, *words)
+    page = (copy / "runs" / "compare" / "report.html").read_text()
+    for verb in ("report", "resume"):
+        (copy / "runs" / "compare" / "report.html").unlink()
+        bome(copy, verb, "runs/compare")
+        assert (copy / "runs" / "compare" / "report.html").read_text() == page
+    (copy / "runs" / "compare" / "summary.json").unlink()  # as if it had been stopped before the end
+    assert "report: runs/compare/report.html" in bome(copy, "resume", "runs/compare")
+
+
 def test_what_is_added_passes_its_tests_and_the_batteries(copy: Path) -> None:
     added = [block.path for block in blocks() if block.language == "python" and block.path.startswith("tests/")]
     pytest_ = ("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider")
-    run(copy, *pytest_, *added)
+    run(copy, *pytest_, *added, "tests/bome_studies/test_cli.py::test_every_study_has_the_name_it_is_asked_for_by")
     run(copy, *pytest_, "tests/contracts", "-k", "direct or parabola or page")
 
 
 def test_what_is_added_keeps_the_rules_of_the_house(copy: Path) -> None:
-    paths = [block.path for block in blocks() if block.language == "python" or block.path.endswith(".py")]
+    paths = sorted({block.path for block in blocks() if block.path.endswith(".py")})
     run(copy, "-m", "ruff", "check", "--quiet", *paths)
     run(copy, "-m", "ruff", "format", "--check", "--quiet", *paths)
     run(copy, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/test_arrows.py", "tests/test_house.py")
