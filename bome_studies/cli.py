@@ -1,6 +1,5 @@
 """The verbs `bome reproduce` and `bome bench`: a study is run into a folder, and a page is made of it."""
 
-import json
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bome._checks import known
-from bome.cli.console import line, note, stage_bar, table, told_how_to_continue
+from bome.cli.console import line, note, print_json, resumable, stage_bar, table
 from bome.cli.options import Docs, Json, Out, Quiet
 from bome.errors import ProblemError
 from bome.runs.pool import default_workers
-from bome.storage import jsonfile
 from bome.storage.command import command_line
 from bome.storage.folder import Folder
 
@@ -96,7 +94,7 @@ class Order:
 def reproduce(
     study: Annotated[
         str,
-        typer.Argument(metavar="STUDY", help="toys, theory, hyperclean, regularization, continual, or all."),
+        typer.Argument(metavar="STUDY", help=f"{', '.join(REPRODUCE)}, or all."),
     ],
     preset: Annotated[
         PresetChoice, typer.Option("--preset", help="Seconds, minutes on two cores, or the full protocol.")
@@ -195,7 +193,7 @@ def _fulfil(order: Order, place: str, folder: Path) -> dict[str, Any]:
     short = study.name.removeprefix(page.BENCH)
     alone = replace(order, subject=short, out=folder)  # in case all of them were asked for
     Folder(folder).claim(order.verb, {"study": short, "preset": order.preset.value}, alone.command)
-    with told_how_to_continue(order.command):
+    with resumable(folder, order.command if order.subject == ALL else None):
         findings = _run(order, study, folder)
     path = page.write(folder, findings)
     if order.docs is not None:
@@ -233,7 +231,7 @@ def summary(findings: "Findings") -> dict[str, Any]:
 
 def _print_json(order: Order, outcome: Any) -> None:
     if order.as_json:
-        line(json.dumps(jsonfile.plain(outcome), ensure_ascii=False))
+        print_json(outcome)
 
 
 def _show(findings: "Findings", path: Path) -> None:

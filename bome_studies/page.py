@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bome._version import __version__
-from bome.errors import ProblemError, StorageError
+from bome.errors import StorageError
 from bome.reports.figures import Drawing
 from bome.reports.html import environment, figure
 from bome.reports.tables import number
@@ -74,8 +74,8 @@ def write(folder: Path, findings: Findings) -> Path:
 def read(folder: Path) -> Findings:
     """The outcome of a study as its files tell it."""
     if not (folder / FINDINGS).exists():
-        name, preset = identity(folder)
-        raise ProblemError(f"{folder} holds an unfinished study: go on with '{command(name, preset, out=folder)}'")
+        identity(folder)
+        raise Folder(folder).unfinished()
     findings, rows = jsonfile.read(folder / FINDINGS), jsonfile.read(folder / RESULTS)
     try:
         return Findings(

@@ -1,12 +1,11 @@
 """`bome clean`: find the wrong labels of a table."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bome.cli.console import line, resumable, stage_bar, table
+from bome.cli.console import line, print_json, resumable, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:  # scikit-learn takes a while to import
@@ -42,7 +41,7 @@ def clean(
     request = Request(train, trusted, label, tuple(text or ()), tuple(image or ()), tuple(drop or ()), seed)
     folder, summary = clean_into(out, request, quiet=quiet)
     if as_json:
-        line(json.dumps({**summary, "folder": str(folder)}, ensure_ascii=False))
+        print_json({**summary, "folder": str(folder)})
     elif not quiet:
         table(f"labels of {train.name}", ("", "result"), outcome(summary))
         line(f"report: {folder / 'report.html'}")

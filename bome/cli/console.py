@@ -1,6 +1,6 @@
 """What the verbs print: tables on stdout, progress on stderr, and how to go on after an interruption."""
 
-import shlex
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,8 @@ from rich.table import Table
 from bome._typing import Report
 from bome.errors import BilevelError, RunInterruptedError
 from bome.stopping import Progress
-from bome.storage.folder import CONFIG
+from bome.storage.folder import CONFIG, Folder
+from bome.storage.jsonfile import plain
 
 REFRESH_SECONDS = 0.2
 """Looking at a tensor waits for the device, so the bar looks rarely."""
@@ -33,9 +34,14 @@ class StoppedError(BilevelError):
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """If what is done inside is interrupted after it has begun in a folder, say which command goes on with it."""
-    hint = f"continue with: bome resume {shlex.quote(str(folder))}"
+def resumable(folder: Path, command: str | None = None) -> Iterator[None]:
+    """If what is done inside is interrupted after it has begun in a folder, say which command goes on with it.
+
+    Args:
+        folder: where it is done.
+        command: by default that which resumes the folder.
+    """
+    hint = f"continue with: {command or Folder(folder).again}"
     try:
         yield
     except (RunInterruptedError, StoppedError) as error:
@@ -48,19 +54,6 @@ def resumable(folder: Path) -> Iterator[None]:
         stopped = StoppedError(int(code))
         stopped.add_note(hint)
         raise stopped from None
-
-
-@contextmanager
-def told_how_to_continue(command: str) -> Iterator[None]:
-    """If what is done inside is interrupted, say which command goes on with it."""
-    try:
-        yield
-    except RunInterruptedError as error:
-        error.add_note(f"continue with: {command}")
-        raise
-    except (KeyboardInterrupt, SystemExit):
-        note(f"continue with: {command}")
-        raise
 
 
 def printable(text: str) -> str:
@@ -86,6 +79,11 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 def line(text: str) -> None:
     """Print a line on stdout as it is, however long."""
     typer.echo(printable(text))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as a line of JSON on stdout."""
+    line(json.dumps(plain(value), ensure_ascii=False))
 
 
 def note(text: str) -> None:

@@ -1,12 +1,11 @@
 """`bome mix`: learn how much of each data source a language model should be trained on."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import line, progress_bar, resumable, table
+from bome.cli.console import line, print_json, progress_bar, resumable, table
 from bome.cli.options import Json, Out, Quiet, Seed, parse_settings
 
 SETTINGS = (
@@ -46,7 +45,7 @@ def mix(
 
 def _tell(folder: Path, summary: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        line(json.dumps({**summary, "folder": str(folder)}, ensure_ascii=False))
+        print_json({**summary, "folder": str(folder)})
     elif not quiet:
         weights = sorted(summary["weights"].items(), key=lambda item: -item[1])
         table("weights of the sources", ("source", "weight"), [(name, f"{weight:.1%}") for name, weight in weights])

@@ -1,12 +1,11 @@
 """`bome predict`: label a table by a cleaned model."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bome.cli.console import line
+from bome.cli.console import line, print_json
 from bome.cli.options import Json, Quiet
 
 
@@ -22,7 +21,7 @@ def predict(
 
     found = prediction.predict(folder, data, out)
     if as_json:
-        line(json.dumps(found, ensure_ascii=False))
+        print_json(found)
     elif not quiet:
         if found["accuracy"] is not None:
             left = found["rows"] - found["labelled"]

@@ -1,6 +1,5 @@
 """`bome resume`: continue whatever was interrupted, in its folder."""
 
-import json
 import os
 import shlex
 import warnings
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import line, note
+from bome.cli.console import line, note, print_json
 from bome.cli.options import Folder as FolderArgument
 from bome.cli.options import Json, Quiet, Settings, parse_settings
 from bome.cli.report import make_page
@@ -59,7 +58,7 @@ def resume(
     if not quiet:
         note("finished already: nothing to do")
     if as_json:
-        line(json.dumps(summary, ensure_ascii=False))
+        print_json(summary)
     elif not quiet:
         line(f"report: {page}")
 

@@ -1,13 +1,12 @@
 """`bome run`: one method on one task, or one strategy on one stream of tasks."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import line, number, progress_bar, resumable, stage_bar, table
+from bome.cli.console import line, number, print_json, progress_bar, resumable, stage_bar, table
 from bome.cli.options import Json, OracleChoice, Out, Quiet, Seed, Settings, parse_settings
 from bome.continual.run import Spec, learn
 from bome.continual.settings import check_single_task
@@ -19,7 +18,6 @@ from bome.runs import directory
 from bome.runs.plan import Plan
 from bome.runs.plan import plan as make_plan
 from bome.storage.folder import free_place
-from bome.storage.jsonfile import plain
 
 METHOD, STRATEGY = "bome", "ctn+bome"
 """What is run on a task, and on a stream of tasks, where nothing is named."""
@@ -97,7 +95,7 @@ def run_stream(spec: Spec, out: Path | None, *, quiet: bool, as_json: bool) -> N
     if summary["status"] == directory.DIVERGED:
         raise StreamDivergedError(summary["reason"])
     if as_json:
-        line(json.dumps(summary, ensure_ascii=False))
+        print_json(summary)
     elif not quiet:
         table(f"{spec.stream} by {spec.strategy}, seed {spec.seed}", ("", "result"), _stream_rows(summary))
         line(f"report: {page}")
@@ -106,7 +104,7 @@ def run_stream(spec: Spec, out: Path | None, *, quiet: bool, as_json: bool) -> N
 def show(config: directory.Config, summary: dict[str, Any], page: Path, *, quiet: bool, as_json: bool) -> None:
     """Print the outcome of a run on a task."""
     if as_json:
-        line(json.dumps(plain(summary), ensure_ascii=False))
+        print_json(summary)
     elif not quiet:
         table(f"{config.task} by {config.method}", ("", "result"), _rows(summary))
         line(f"report: {page}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bome.cli.console import line, number, resumable, stage_bar, table
+from bome.cli.console import line, number, print_json, resumable, stage_bar, table
 from bome.cli.options import Json, Out, Quiet, Settings, parse_settings
 from bome.continual.settings import check_single_task
 from bome.errors import BilevelError, ProblemError
@@ -21,7 +21,6 @@ from bome.runs.plan import parse_settings as parse
 from bome.runs.schedule import run_jobs
 from bome.storage.command import command_line
 from bome.storage.folder import Folder
-from bome.storage.jsonfile import plain
 
 MOST = 100_000
 """Runs in a sweep; more is a mistake in the grid."""
@@ -89,7 +88,7 @@ def sweep(
     summary = _summary(choices, folder, list(axes))
     Folder(folder).finish(summary)
     if as_json:
-        line(json.dumps(plain(summary), ensure_ascii=False))
+        print_json(summary)
     elif not quiet:
         _show(choices, page, list(axes), f"{task} by {method}")
     if not math.isfinite(choices[0].score):

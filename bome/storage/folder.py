@@ -15,6 +15,7 @@ from bome._version import __version__
 from bome.errors import ProblemError, StorageError
 from bome.storage import jsonfile
 from bome.storage.atomic import is_stray
+from bome.storage.command import command_line
 from bome.storage.lock import LOCK
 
 CONFIG, SUMMARY = "config.json", "summary.json"
@@ -148,6 +149,16 @@ class Folder:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Write `summary.json`, after everything else."""
         jsonfile.write(self.path / SUMMARY, dict(summary))
+
+    @property
+    def again(self) -> str:
+        """The command that goes on with the work."""
+        return command_line("resume", self.path)
+
+    def unfinished(self) -> ProblemError:
+        """What is raised where the work has to have ended, and has not."""
+        noun = _noun(self.config().kind)
+        return ProblemError(f"{self.path} holds a {noun} that has not ended: go on with '{self.again}'")
 
     def state(self, kind: str, spec: Mapping[str, Any]) -> State:
         """What `claim` returns or refuses; nothing is written."""

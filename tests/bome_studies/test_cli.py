@@ -187,7 +187,7 @@ def test_an_interrupted_report_of_all_says_how_to_go_on_with_all(
     assert stored["command"] == f"bome reproduce b --preset smoke --out '{out / 'b'}' --docs {docs}"
 
 
-def test_an_interrupted_benchmark_says_the_complete_command(
+def test_an_interrupted_benchmark_says_how_to_go_on_and_stores_the_complete_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stopped(*_: object) -> Findings:
@@ -197,7 +197,9 @@ def test_an_interrupted_benchmark_says_the_complete_command(
     out = tmp_path / "out"
     assert execute(["bench", "clean", "--preset", "smoke", "--workers", "2", "--out", str(out)]) == 130
     printed = capsys.readouterr().err.replace("\n", "")
-    assert f"continue with: bome bench clean --preset smoke --workers 2 --out {out}" in printed
+    assert f"continue with: bome resume {out}" in printed
+    stored = json.loads((out / "config.json").read_text())
+    assert stored["command"] == f"bome bench clean --preset smoke --workers 2 --out {out}"
 
 
 # --- bench ------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from bome._version import __version__
 from bome.apps.clean import saved
 from bome.apps.clean.display import Display
 from bome.apps.clean.inputs import Inputs, Request
-from bome.errors import ProblemError, StorageError
+from bome.errors import StorageError
 from bome.estimators.cleaner import HyperCleaner
 from bome.estimators.findings import findings, suspicious
 from bome.reports.cleaner import rendered
@@ -85,7 +85,7 @@ def page(place: Path) -> Path:
     """
     path, command = place / FINDINGS, Folder(place).config().command
     if not path.exists():
-        raise ProblemError(f"{place} holds a cleaning that has not ended: go on with {command}")
+        raise Folder(place).unfinished()
     values = jsonfile.read_object(path)
     try:
         text = rendered(values, values["title"], command)

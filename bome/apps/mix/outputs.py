@@ -22,7 +22,8 @@ import torch
 from bome._version import __version__
 from bome.apps.mix.inputs import BYTES, Inputs, Request
 from bome.apps.mix.page import drawings, rendered
-from bome.errors import ProblemError, StorageError
+from bome.core.seeds import seed_everything
+from bome.errors import StorageError
 from bome.mixture.fit import DataMixture, sequence_losses
 from bome.mixture.gpt import GPT
 from bome.mixture.sources import Text
@@ -85,7 +86,7 @@ def page(place: Path) -> Path:
     folder = Folder(place)
     summary = folder.summary()
     if summary is None:
-        raise ProblemError(f"{place} holds a mixture that has not ended: go on with {folder.config().command}")
+        raise folder.unfinished()
     try:
         return _write_page(place, summary, folder.config().command)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
@@ -106,7 +107,7 @@ def _spec(inputs: Inputs) -> dict[str, str]:
 
 def _fit(place: Path, inputs: Inputs, progress: Callable[[Progress], None] | None) -> tuple[DataMixture, GPT]:
     """Learn the mixture with a small GPT."""
-    torch.manual_seed(inputs.seed)
+    seed_everything(inputs.seed)
     model = inputs.recipe.model()
     mixture = inputs.recipe.mixture(inputs.seed)
     return mixture.fit(model, inputs.sources, inputs.target, progress=progress, record=place / FIT), model

@@ -3,7 +3,6 @@
 from html import escape
 from pathlib import Path
 
-from bome.errors import ProblemError
 from bome.storage.atomic import write_atomic
 from bome.storage.folder import Folder
 
@@ -12,7 +11,7 @@ def write_page(folder: Path) -> Path:
     """Write `report.html` into a folder of `bome prices`."""
     summary = Folder(folder).summary()
     if summary is None:
-        raise ProblemError(f"{folder} has no results yet: go on with '{Folder(folder).config().command}'")
+        raise Folder(folder).unfinished()
     rows = [
         f"<tr><td>{escape(name)}<td>{x['price']:g}<td>{x['power']:.2f}<td>{x['coldest']:.2f}"
         for name, x in summary.items()

@@ -73,7 +73,7 @@ def test_a_damaged_summary_is_told(folder: Path, change: dict[str, Any]) -> None
 
 def test_what_has_not_ended_has_no_page_yet(folder: Path) -> None:
     (folder / "summary.json").unlink()
-    with pytest.raises(ProblemError, match="holds a mixture that has not ended: go on with bome mix --source"):
+    with pytest.raises(ProblemError, match="holds a mixture that has not ended: go on with 'bome resume "):
         page(folder)
 
 
