@@ -28,19 +28,15 @@ UNTESTED: dict[str, str] = {
 """Modules without a test file of their name, and why."""
 
 
-OPEN: set[str] = set()
-"""What is still too large."""
-
-
 @pytest.mark.parametrize("room", sorted({path.parent for path in FILES} - {METHODS}), ids=str)
 def test_a_room_has_few_modules(room: Path) -> None:
     modules = [path.stem for path in FILES if path.parent == room and path.stem not in ("__init__", "base")]
-    assert (len(modules) > MOST_MODULES) == (str(room) in OPEN)
+    assert len(modules) <= MOST_MODULES
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if METHODS not in path.parents], ids=str)
 def test_a_module_is_short(path: Path) -> None:
-    assert (len((ROOT / path).read_text().splitlines()) > MOST_LINES) == (str(path) in OPEN)
+    assert len((ROOT / path).read_text().splitlines()) <= MOST_LINES
 
 
 def test_no_name_stands_for_three_things() -> None:
@@ -48,7 +44,6 @@ def test_no_name_stands_for_three_things() -> None:
     assert {name: count for name, count in names.items() if count > 2 and name not in FIXED} == {}
 
 
-@pytest.mark.xfail(strict=True, reason="to be done")
 def test_every_module_has_a_test_file_of_its_name() -> None:
     """Beside its tests of other names; in the folder of its room."""
     missing = [

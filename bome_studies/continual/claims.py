@@ -1,10 +1,11 @@
-"""What the continual-learning experiment says: the paper's numbers beside ours, claims, rows of results and notes."""
+"""What the study of continual learning says: the numbers of the paper beside ours, claims, rows of results, notes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from bome.continual.metrics import METRICS
 from bome_studies.continual.results import NEARER, SEEN, TUNED, Entry, Results, in_words
+from bome_studies.notes import paragraph
 from bome_studies.study import Claim, Preset, Row
 
 STREAMS = ("continual-pmnist", "continual-cifar")
@@ -152,59 +153,6 @@ def rows_of(results: Results, preset: Preset, command: str) -> Iterator[Row]:
             yield Row(results.task, entry.strategy, entry.variant, name, number, None, seeds, preset, command)
 
 
-NOTES = (
-    "The aims were set beforehand: a little below the paper's own numbers (permuted MNIST: ACC 80.70, NBT 4.09, 2.30 "
-    "points above the published optimiser; split CIFAR: ACC 68.16), and 81.5 for what goes beyond them. Where there is "
-    "one seed only, nothing is decided.",
-    "All strategies without a controller have the base network of the others: two hidden layers of 256, or the reduced "
-    "ResNet-18. Its blocks end with a rectifier where there is no controller, and without one where there is, as "
-    "published. Seeds draw the training images, their order, the networks and all replays; the permutations of pixels "
-    "and classes are the same for all seeds. NBT = FT − ACC; FM is the mean of the best earlier accuracy less the last "
-    "one, over all tasks but the last.",
-    "The settings of offline, er, gem and mer in the paper are not known. er and gem have the step size of the "
-    "contextual network here and one update for each batch. That was chosen since it comes near to the paper's rows of "
-    "permuted MNIST, so these only show that such settings exist; the step size 0.1 of gem's authors gives some points "
-    "more there. mer has what its authors published for permuted MNIST. On split CIFAR all three "
-    "have the step size 0.01 of the contextual network there, and nothing of theirs was tuned. “tuned” are the "
-    "settings with the highest mean ACC on the three tuning tasks, over three seeds on permuted MNIST and one on split "
-    "CIFAR, which tells coarse differences only. The reservoir of mer has as many slots as all rings together and is "
-    "full from the second task on, so that it holds more of the early tasks than a ring does.",
-    "ctn+bvfsm and ctn+penalty have the methods of this library, which differ from the code of the paper's authors "
-    "(docs/methods.md): bvfsm has a barrier of its own and damped steps, penalty another start and a sum in place of a "
-    "mean. The paper's rows of ctn+penalty lie far below ours on both streams. On permuted MNIST a fiftieth of the λ "
-    "that is chosen here gives its row, so a λ too small is a likely reason; on split CIFAR, where a run takes two "
-    "hours, this was not tried. ctn+itd draws a new replay for each inner step, ctn+itd:total one for both.",
-    "The grids of ctn+itd and ctn+bome were widened twice after the test accuracy of what the narrower ones chose on "
-    "permuted MNIST was known (ctn+bome: 81.59, then 81.30): by replays of the current task, and by a larger step size "
-    "and five updates for each batch, since with two of them θ moves but twice with BOME and four times with ITD. The "
-    "other grids are smaller: what is tuned was not tuned with equal effort. That settings are chosen by the mean of "
-    "three seeds, not by one, was decided after test accuracies were known, too. What was chosen depends on the tuning "
-    "tasks alone.",
-    "The code of the contextual network was published in two versions: one replays from the memories of earlier tasks, "
-    "as its formula has it and as is done here, the other from that of the current task too, as rows with replay_from "
-    "= seen do. Both evaluate the loss of a batch once for both inner steps, normalise batch and replay apart and make "
-    "soft targets with the statistics of the batch; here every inner step has the loss at its own point, batch and "
-    "replay are normalised together, and soft targets are made as predictions are.",
-    "The running statistics of BatchNorm are taken anew from the samples in memory before a task is judged, for all "
-    "strategies: averages over the last batches lag behind the network. This was introduced after the first runs on "
-    "split CIFAR, with their test accuracies in view (seed 0: ctn+bome 66.65, ctn+itd 65.94, er 58.36), which showed "
-    "more forgetting than the paper; on the tuning tasks it made no difference to er (59.93 without, 59.87 with it).",
-    "On split CIFAR ctn+itd, ctn+bvfsm and ctn+bome learn a new task better than in the paper (FT) and forget more "
-    "(NBT, FM): their ACC is near to the paper's, the way there is not. A transcription of the update of ctn+bome "
-    "agrees with ours to 1e-9; the reason is not known.",
-    "Seconds are processor time on several machines, which did other work at times and had other settings of their "
-    "memory allocator: they tell magnitudes.",
-    "Every run of this page, with its settings and its matrix of accuracies, is a line of continual-runs.jsonl; with "
-    "`--record docs/results/continual-runs.jsonl` the command takes them over and runs only what is missing. Runs of "
-    "code that was found wrong were dropped from it and made again: the first ones on split CIFAR (running "
-    "statistics), and those with the preconditioned multiplier or automatic T, which had been told twice the step size "
-    "of v that was taken. Those of gem on permuted MNIST were kept, though its projection is computed in double "
-    "precision since: of one that was made again single accuracies differ by up to a point, and ACC is 72.66 instead "
-    "of 72.75.",
-)
-"""What a reader should know, whatever the stream."""
-
-
 def notes(results: Results) -> Iterator[str]:
     """How settings were chosen on a stream, what was looked for, what diverged, and what is missing."""
     task = results.task
@@ -220,10 +168,6 @@ def notes(results: Results) -> Iterator[str]:
     nearer = [entry for entry in results.entries if entry.nearer]
     if nearer:
         names = "; ".join(entry.title for entry in nearer)
-        yield (
-            f"{task}: how mer, ctn+bvfsm and ctn+penalty were set in the paper is not known, and our usual rows differ "
-            f"from it. These rows were looked for, with test images in view, to see which settings come "
-            f"nearer to the paper's: {names}. Nobody could have chosen them beforehand."
-        )
+        yield paragraph(__file__, "nearer", stream=task, names=names)
     if results.missing:
         yield f"{task}, runs that have ended so far: {'; '.join(each.told for each in results.missing)}."

@@ -12,6 +12,7 @@ from bome.reports.figures import BLUE, COLOURS, DASHES, GREY, STYLE, heat_maps
 from bome_studies.continual.claims import PAPER
 from bome_studies.continual.results import NEARER, SEEN, Entry, Results, Runs, in_words
 from bome_studies.figures import draw
+from bome_studies.notes import paragraph
 from bome_studies.study import Section, Table
 
 SHOWN = ("ctn+bome", "ctn+itd", "er")
@@ -40,19 +41,6 @@ def sections(results: Results) -> Iterator[Section]:
             results,
             entries,
         ),
-        *(
-            [
-                draw(
-                    f"{task}-matrix",
-                    f"Accuracy on each task as learning goes on, {task}",
-                    "Row: after which task; column: on which task. A column that fades downwards is forgetting.",
-                    heat_maps,
-                    shown,
-                )
-            ]
-            if shown
-            else []
-        ),
         draw(
             f"{task}-accuracy",
             f"Accuracy on all tasks so far, {task}",
@@ -68,19 +56,21 @@ def sections(results: Results) -> Iterator[Section]:
             curves,
         ),
     ]
+    if shown:
+        matrix = draw(
+            f"{task}-matrix",
+            f"Accuracy on each task as learning goes on, {task}",
+            "Row: after which task; column: on which task. A column that fades downwards is forgetting.",
+            heat_maps,
+            shown,
+        )
+        drawings.insert(1, matrix)
     about = "Mean ± standard error over the seeds; beside it the number of the paper, where it has one."
     yield Section(task, about, tuple(drawings), table(results, entries))
     if results.ablations:
         yield Section(
             f"{task}: where the advantage comes from",
-            "BOME moves θ along ∇f as well, which the published optimiser does not, and its barrier asks that g still "
-            "falls. A small η leaves θ to ∇f, a large one to g; T is the look-ahead of q̂. With a constant λ in place "
-            "of the barrier θ moves along ∇f all the same. The multiplier that knows the step sizes of v and θ "
-            "(preconditioned) and the automatic T, which grows as long as g keeps falling, are not in the paper. All "
-            "have the same seeds. ctn+bome has η = 2, φ = η‖∇q̂‖² and T = 2. φ = ηq̂ fails on permuted MNIST, as q̂ is "
-            "small beside ‖∇q̂‖²: a thirtieth of it on the first task, a three hundredth on the sixth (seed 0, η = 2, "
-            "T = 2, median over a task), since ‖∇q̂‖² grows with every task. So λ, about 2 with the other barrier, is "
-            "0.06 on average and then 0.01, and θ follows ∇f nearly alone: it learns the few semantic samples.",
+            paragraph(__file__, "ablation"),
             (draw(f"{task}-ablation", f"Other η, φ and T, {task}", ABLATION, ablation, results),),
             varied(results),
         )

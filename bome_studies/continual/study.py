@@ -7,36 +7,25 @@ The stages, each made of runs in folders of their own, so that any number of pro
 3. BOME with other η, φ and T.
 """
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from bome._typing import Report
 from bome.continual.run import Spec, Summary, ended, learn
 from bome.errors import ProblemError
 from bome.runs.pool import each
-from bome.storage.atomic import write_atomic
-from bome_studies.continual.claims import NOTES, claims, notes, rows_of
+from bome.storage import jsonfile
+from bome.storage.folder import Folder
+from bome_studies.continual.claims import claims, notes, rows_of
 from bome_studies.continual.figures import sections
 from bome_studies.continual.protocol import PROTOCOLS, Candidate, Protocol, Values
 from bome_studies.continual.results import Entry, Missing, Results, Runs
+from bome_studies.notes import paragraph, points
 from bome_studies.page import command
 from bome_studies.parts import PARTS
 from bome_studies.study import Findings, Preset, decided
-
-ABOUT = (
-    "Tasks come one after the other, each sample once, and the network must not forget the earlier ones. A controller "
-    "v modulates a base network θ, task by task; θ learns from the current samples and a small memory of earlier ones, "
-    "and v from a memory of its own. Bilevel methods decide how v and θ move. What is called tuned was chosen on "
-    "tuning tasks, which are judged by held-out training images. Some other settings, and some rules of the "
-    "experiment, were settled with test accuracies in view: the notes say which."
-)
-
-UNFINISHED = " This page was made before all runs had ended, see the notes: what they are to decide cannot be said yet."
 
 CHOSEN = "chosen.json"
 """The settings chosen on the tuning tasks, with all that were tried."""
@@ -68,19 +57,23 @@ class Continual:
         """What the finished runs in `folder` tell; nothing is run."""
         found = [collected(protocol, folder) for protocol in PROTOCOLS[preset]]
         if not any(results.entries for results in found):
-            again = command(self.name, preset, out=folder)
+            again = Folder(folder).again
             raise ProblemError(f"no run in {folder} has ended with today's settings: go on with '{again}'")
         return self._findings(preset, found)
 
     def _findings(self, preset: Preset, found: Sequence[Results]) -> Findings:
         made_by = command(self.name, preset)
+        about = ["about", "unfinished"] if any(results.missing for results in found) else ["about"]
         return Findings(
             title="Continual learning",
-            about=ABOUT + (UNFINISHED if any(results.missing for results in found) else ""),
+            about=" ".join(paragraph(__file__, section) for section in about),
             sections=tuple(section for results in found if results.entries for section in sections(results)),
             claims=decided((claim for results in found for claim in claims(results)), preset),
             rows=tuple(row for results in found for row in rows_of(results, preset, made_by)),
-            notes=(*(note for results in found for note in notes(results)), *(NOTES if preset != "smoke" else ())),
+            notes=(
+                *(note for results in found for note in notes(results)),
+                *(points(__file__, "notes") if preset != "smoke" else ()),
+            ),
         )
 
 
@@ -188,7 +181,7 @@ def choose(protocol: Protocol, candidate: Candidate, folder: Path, report: Repor
         choice = {"task": task, "strategy": candidate.strategy, "values": found.values}
         content = {**choice, "judged by": "ACC", "seeds": protocol.tuning_seeds, "tried": scores}
         record = folder / PARTS / task / "tuning" / f"{candidate.strategy}-{CHOSEN}"
-        write_atomic(record, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        jsonfile.write(record, content)
     return found
 
 
@@ -219,10 +212,4 @@ def perform(specs: Sequence[Spec], folder: Path, workers: int, report: Callable[
 
 
 def _perform(part: tuple[Spec, Path]) -> None:
-    """With one thread, which for networks of this size is the best use of a core."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        learn(*part)
-    finally:
-        torch.set_num_threads(threads)
+    learn(*part)
