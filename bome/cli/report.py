@@ -63,10 +63,16 @@ def _mix(folder: Path) -> Path:
     return page(folder)
 
 
+def _demo(folder: Path) -> Path:
+    if Folder(folder).summary() is None:
+        raise Folder(folder).unfinished()
+    return write_report(folder)
+
+
 BUILT_IN: dict[str, Page] = {
     "run": write_report,
     "continual": write_report,
-    "demo": write_report,
+    "demo": _demo,
     "sweep": write_sweep,
     "clean": _clean,
     "mix": _mix,

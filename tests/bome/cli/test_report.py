@@ -42,6 +42,17 @@ def test_report_and_resume_make_the_page_of_a_sweep_again(tmp_path: Path, capsys
         assert (folder / "report.html").read_bytes() == page
 
 
+@pytest.mark.parametrize("kind", ["demo", "clean", "mix"])
+def test_what_has_not_ended_is_told_with_the_command_that_goes_on(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Folder(tmp_path / "x").claim(kind, {}, f"bome {kind}")
+    assert execute(["report", str(tmp_path / "x")]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(f"that has not ended: go on with 'bome resume {tmp_path / 'x'}'\n")
+    assert said.count("\n") == 1
+
+
 def claimed(folder: Path, kind: str) -> Path:
     """The folder of a verb that has finished."""
     Folder(folder).claim(kind, {}, f"bome {kind}")
