@@ -1,7 +1,7 @@
 """One run: the penalised value function descended from one start, for a growing penalty.
 
     for L = 1, ..., 6
-        1:  ψ_σ at v, with descents of g from 8 new scattered points
+        1:  ψ_σ at v, with descents of g from 8 scattered points, if these are new
         2:  at most 25 steps of SPG on v, until 3 of them bring less than 10⁻⁵
         3:  8 new points: if ψ rises by more than 10⁻⁴, a lower inner minimum was found: redo from 2, at most twice
         4:  stop where σ q ≤ 10⁻⁴, on the first level only if v is stationary;   σ = 10 σ
@@ -50,6 +50,7 @@ class Run:
         descent: of v; None at the beginning of a level.
         s: the step size to begin with; 0 where none is known.
         draws: how often random points were drawn.
+        untried: whether ψ was not yet asked with the last of them.
         found: the best point of each level done.
         best: the best point of this level so far.
         before: ψ before a level is done again.
@@ -69,6 +70,7 @@ class Run:
     descent: Descent | None = None
     s: float = 0.0
     draws: int = 0
+    untried: bool = True
     found: tuple[Point, ...] = ()
     best: Point | None = None
     before: float = math.inf
@@ -132,10 +134,11 @@ class Continuation:
 
     def _begun(self, run: Run) -> Run:
         """Lines 1 and 3: ψ with new scattered points."""
-        found = self.value.at(run.v, run.theta, run.sigma, run.memory, run.memory.scatter)
+        starts = run.memory.scatter if run.untried else ()
+        found = self.value.at(run.v, run.theta, run.sigma, run.memory, starts)
         if not math.isfinite(found.place.value):
             return replace(run, ended="no θ is feasible")
-        run = replace(run, memory=found.memory)
+        run = replace(run, memory=found.memory, untried=False)
         if run.redos and found.place.value <= run.before + RISE * max(self.value.units.f, abs(run.before)):
             return self._closed(run)
         steep = float(found.place.grad.abs().max())
@@ -180,7 +183,7 @@ class Continuation:
         """New random θ; they are not projected, as the first step inside does that."""
         dice = Dice(self.seed, 1, run.number, run.draws)
         scatter = tuple(self.value.sets.drawn(dice.around(self.theta, self.value.units.reach)) for _ in range(SCATTER))
-        return replace(run, memory=replace(run.memory, scatter=scatter), draws=run.draws + 1)
+        return replace(run, memory=replace(run.memory, scatter=scatter), draws=run.draws + 1, untried=True)
 
     def _rules(self, value: float) -> Rules:
         size = max(self.value.units.f, abs(value)) if math.isfinite(value) else self.value.units.f

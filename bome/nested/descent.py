@@ -227,14 +227,14 @@ def _headed(
 
 def _end(place: Place, heading: Heading, past: tuple[tuple[float, Array], ...], s: float, rules: Rules) -> str | None:
     """Why a descent ends at a place, or None."""
-    if not (heading.size > rules.tolerance * s) and not (place.over > 1e-9).any():
+    if not (heading.size > rules.tolerance * s) and not place.over.any():
         return "stationary"
     if not -heading.slope > 1e-15 * abs(place.value):
         return "flat"
     if len(past) > rules.steps:
         return "all steps done"
     values = [value for value, _ in past]
-    if rules.gain and len(values) > 3 and min(values[:-3]) - min(values[-3:]) <= rules.gain:
+    if rules.gain and not place.over.any() and len(values) > 3 and min(values[:-3]) - min(values[-3:]) <= rules.gain:
         return "no gain"
     return None
 

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from bome._typing import Array
 from bome.constraints import Level
-from bome.errors import UnsupportedError
 from bome.nested.descent import NONE
-from bome.nested.rows import Kept, Signs
+from bome.nested.rows import Layout, Precision, arranged
 from bome.nested.vectors import Vector
 from bome.oracles import Oracle
 from bome.oracles.base import Eval
@@ -89,22 +88,21 @@ class Losses:
         v: v as a vector.
         theta: θ as a vector.
         meter: what evaluations are charged to.
-        signs: how c is made of the constraints.
-        kept: rows of their Jacobian.
+        precision: of constraints.
+        layout: how c is made of constraints; None where there are none.
+        kept: rows of its Jacobian.
     """
 
     def __init__(self, problem: Problem, oracle: Oracle, meter: Meter) -> None:
         self.problem, self.oracle, self.meter = problem, oracle, meter
         self.v = Vector(problem.v, problem.project_v)
         self.theta = Vector(problem.theta, problem.project_theta)
-        self.signs: Signs | None = None
+        self.precision = Precision.of(self.theta.start.dtype)
+        self.layout: Layout | None = None
         if problem.constraints:
-            if problem.project_v or problem.project_theta:
-                raise UnsupportedError("solve takes projections or constraints: write the bounds as constraints, too")
-            point = problem.point
-            values = oracle.constraints(*point, BATCHES, rows=())
-            self.signs = Signs.of(values.sizes)
-            self.kept = Kept.none(len(values.values), len(self.v.start) + len(self.theta.start))
+            sets = [vector.rows() for vector in (self.v, self.theta)]
+            sizes = oracle.constraints(*problem.point, BATCHES, rows=()).sizes
+            self.layout, self.kept = arranged(sizes, *sets)
 
     def weighted(self, a: float, b: float, v: Tensor, theta: Tensor, level: Level = "both") -> Sum:
         """a f + b g and its gradient, and the constraints: an evaluation for each of the two that counts."""
@@ -129,30 +127,34 @@ class Losses:
 
     def rows(self, v: Tensor, theta: Tensor, c: Array, wanted: Array) -> Array:
         """Rows of the Jacobian of c by (v, θ): those wanted as they are there, others as they were kept."""
-        assert self.signs is not None  # noqa: S101 - asked for by the form with constraints alone
-        number, sign = self.signs.number[: len(c)], self.signs.sign[: len(c)]
-        x = joint(v, theta)
-        given = np.zeros(number.max(initial=-1) + 1)
-        given[number] = sign * c
-        asked = np.zeros(len(given), dtype=bool)
-        asked[number[wanted]] = True
-        wrong = np.flatnonzero(self.kept.wrong(x, given) & (asked | np.isnan(self.kept.value[: len(given)])))
-        if len(wrong):
-            self.meter.charge(len(wrong))
+        assert self.layout is not None  # noqa: S101 - asked for by the form with constraints alone
+        x, k, number = joint(v, theta), len(c), self.layout.number
+        off = np.abs(self.kept.predicted(x, k) - c) > self.precision.truth * np.maximum(1.0, np.abs(c))
+        stale = (off & wanted) | np.isnan(self.kept.value[:k])
+        if stale.any():
+            asked = np.unique(number[:k][stale])
+            self.meter.charge(len(asked))
             leaves = self.v.leaves(v), self.theta.leaves(theta)
-            found = self.oracle.constraints(*leaves, BATCHES, rows=wrong.tolist()).rows
-            fresh = [joint(self.v.pack(row.v), self.theta.pack(row.theta)) for row in found]
-            self.kept = self.kept.renewed(wrong, np.array(fresh), x, given)
-        jacobian: Array = sign[:, None] * self.kept.jacobian[number]
+            found = self.oracle.constraints(*leaves, BATCHES, rows=asked.tolist()).rows
+            rows = np.array([joint(self.v.pack(row.v), self.theta.pack(row.theta)) for row in found])
+            places = np.flatnonzero(np.isin(number[:k], asked))
+            fresh = self.layout.sign[places, None] * rows[np.searchsorted(asked, number[places])]
+            self.kept = self.kept.renewed(places, fresh, x, c[places])
+        jacobian: Array = self.kept.jacobian[:k]
         return jacobian
 
     def _constraints(self, v: Tensor, theta: Tensor, level: Level, beside: Eval | None) -> Array:
-        if self.signs is None:
+        if self.layout is None:
             return NONE
         leaves = self.v.leaves(v), self.theta.leaves(theta)
         values = self.oracle.constraints(*leaves, BATCHES, rows=(), level=level, beside=beside).values
-        k = self.signs.inner if level == "inner" else len(self.signs.number)
-        c: Array = self.signs.sign[:k] * _numbers(values)[self.signs.number[:k]]
+        k = self.layout.inner if level == "inner" else len(self.layout.number)
+        number, sign = self.layout.number[:k], self.layout.sign[:k]
+        if (number >= 0).all():
+            c: Array = sign * _numbers(values)[number]
+            return c
+        c = self.kept.predicted(joint(v, theta), k)
+        c[number >= 0] = (sign * np.append(_numbers(values), 0.0)[number])[number >= 0]
         return c
 
 

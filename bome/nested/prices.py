@@ -19,15 +19,16 @@ from bome.nested.value import Value
 
 def prices(sets: ByRows, here: Value, sigma: float) -> dict[str, Tensor]:
     """The price of each constraint, by the name it has in `Problem`; only of kinds that there are."""
-    signs = sets.losses.signs
-    assert signs is not None  # noqa: S101 - there are constraints
+    layout = sets.losses.layout
+    assert layout is not None  # noqa: S101 - there are constraints
     y, z = here.y[0], here.z[0]
     total = y.multipliers.copy()
-    total[: signs.inner] -= sigma * z.multipliers
+    total[: layout.inner] -= sigma * z.multipliers
     total += _of_v(sets, here)
-    given = np.zeros(sum(signs.sizes))
-    np.add.at(given, signs.number, -signs.sign * total)
-    parts = torch.split(torch.from_numpy(given), list(signs.sizes))
+    own = layout.number >= 0
+    given = np.zeros(sum(layout.sizes))
+    np.add.at(given, layout.number[own], -(layout.sign * total)[own])
+    parts = torch.split(torch.from_numpy(given), list(layout.sizes))
     return {name: part for name, part in zip(Sizes._fields, parts, strict=True) if len(part)}
 
 

@@ -8,24 +8,47 @@
 So affine constraints cost one Jacobian in a whole search.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from scipy.optimize import nnls
 
 from bome._typing import Array
 from bome.constraints import Sizes
+from bome.projections import Rows
 
-TRUTH = 1e-9
-"""How far a value may be from its affine prediction."""
 RIDGE = 1e-10
 """Added to the Gram matrix of the rows, which may depend on each other."""
 REFINEMENTS = 3
 """Proximal steps that take away the error of the ridge."""
+NOTHING = 1e-9
+"""The size of a row, relative to the largest, that counts as 0."""
+
+
+class Precision(NamedTuple):
+    """What counts as equal, for numbers of some dtype.
+
+    Attributes:
+        truth: how far a value may be from its affine prediction.
+        feasible: the violation that counts as none.
+        margin: how far inside of its linearised constraints a point is sought.
+    """
+
+    truth: float
+    feasible: float
+    margin: float
+
+    @classmethod
+    def of(cls, dtype: torch.dtype) -> "Precision":
+        """10⁻⁹, and 10⁻⁷ for the margin; coarser for float32."""
+        eps = torch.finfo(dtype).eps
+        return cls(max(1e-9, 32 * eps), max(1e-9, 8 * eps), max(1e-7, 16 * eps))
 
 
 class Kept(NamedTuple):
-    """Rows of the Jacobian, and where they were computed.
+    """Rows of the Jacobian of c, and where they were computed.
 
     Attributes:
         jacobian: the rows.
@@ -37,30 +60,23 @@ class Kept(NamedTuple):
     at: Array
     value: Array
 
-    @classmethod
-    def none(cls, rows: int, columns: int) -> "Kept":
-        """No row is known."""
-        return cls(np.zeros((rows, columns)), np.zeros((rows, columns)), np.full(rows, np.nan))
+    def predicted(self, x: Array, k: int) -> Array:
+        """The first k entries of c at x, if they were affine."""
+        predicted: Array = self.value[:k] + ((x - self.at[:k]) * self.jacobian[:k]).sum(1)
+        return predicted
 
-    def wrong(self, x: Array, c: Array) -> Array:
-        """Which of the first rows contradict the values c at x, or are not known."""
-        k = len(c)
-        predicted = self.value[:k] + ((x - self.at[:k]) * self.jacobian[:k]).sum(1)
-        right: Array = np.abs(predicted - c) <= TRUTH * np.maximum(1.0, np.abs(c))
-        return ~right
-
-    def renewed(self, numbers: Array, rows: Array, x: Array, c: Array) -> "Kept":
+    def renewed(self, places: Array, rows: Array, x: Array, c: Array) -> "Kept":
         """With some rows as they are at x."""
         jacobian, at, value = self.jacobian.copy(), self.at.copy(), self.value.copy()
-        jacobian[numbers], at[numbers], value[numbers] = rows, x, c[numbers]
+        jacobian[places], at[places], value[places] = rows, x, c
         return Kept(jacobian, at, value)
 
 
-class Signs(NamedTuple):
-    """How c ≤ 0 is made of the constraints as they are given: an equality e = 0 is e ≤ 0 and −e ≤ 0.
+class Layout(NamedTuple):
+    """How c ≤ 0 is made: an equality e = 0 is e ≤ 0 and −e ≤ 0; sets are rows that are known from the beginning.
 
     Attributes:
-        number: of the constraint that an entry is made of.
+        number: of the constraint that an entry is made of, as oracles count them; −1 for a row of a set.
         sign: 1 or −1.
         inner: how many entries, the first ones, belong to the inner problem.
         sizes: how many constraints there are of each kind.
@@ -71,23 +87,38 @@ class Signs(NamedTuple):
     inner: int
     sizes: Sizes
 
-    @classmethod
-    def of(cls, sizes: Sizes) -> "Signs":
-        """From how many there are of each kind."""
-        numbers, signs, first = [], [], 0
-        for size, equal in zip(sizes, (False, True, False, True), strict=True):
-            each = np.arange(first, first + size)
-            numbers += [each, each] if equal else [each]
-            signs += [np.ones(size), -np.ones(size)] if equal else [np.ones(size)]
-            first += size
-        inner = sizes.inner_constraints + 2 * sizes.inner_equalities
-        return cls(np.concatenate(numbers), np.concatenate(signs), inner, sizes)
+
+def arranged(sizes: Sizes, set_v: Rows, set_theta: Rows) -> tuple[Layout, Kept]:
+    """How c is made of constraints and sets, and the rows that are known."""
+    first = np.cumsum([0, *sizes])
+    given = [np.arange(start, start + size) for start, size in zip(first, sizes, strict=False)]
+    n, m = set_v.A.shape[1], set_theta.A.shape[1]
+    blocks = [_entries(given[0], given[1], n + m), _affine(set_theta, n, 0)]
+    inner = sum(len(block[0]) for block in blocks)
+    blocks += [_entries(given[2], given[3], n + m), _affine(set_v, 0, m)]
+    number, sign, jacobian, value = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return Layout(number, sign, inner, sizes), Kept(jacobian, np.zeros_like(jacobian), value)
+
+
+def _entries(inequalities: Array, equalities: Array, columns: int) -> Sequence[Array]:
+    """Number, sign, row and value of constraints: no row is known."""
+    number = np.concatenate([inequalities, equalities, equalities])
+    sign = np.concatenate([np.ones(len(inequalities) + len(equalities)), -np.ones(len(equalities))])
+    return number, sign, np.zeros((len(number), columns)), np.full(len(number), np.nan)
+
+
+def _affine(rows: Rows, before: int, after: int) -> Sequence[Array]:
+    """Likewise of a set, whose entries stand after and before others; the value is that at 0."""
+    matrix = torch.cat([rows.A, rows.E, -rows.E]).cpu().numpy()
+    right = torch.cat([rows.b, rows.e, -rows.e]).cpu().numpy()
+    jacobian = np.pad(matrix, ((0, 0), (before, after)))
+    return np.full(len(matrix), -1), np.ones(len(matrix)), jacobian, -right
 
 
 def projected(grad: Array, rows: Array, room: Array, s: float) -> tuple[Array, Array]:
     """d and λ of the step: c + J d ≤ 0 where the rows are J and the room is −c."""
     multipliers, sizes = np.zeros(len(room)), np.linalg.norm(rows, axis=1)
-    used = sizes > TRUTH * max(1.0, sizes.max(initial=0.0))
+    used = sizes > NOTHING * sizes.max(initial=0.0)
     if not used.any():
         return -s * grad, multipliers
     rows, room, sizes = rows[used] / sizes[used, None], room[used] / sizes[used], sizes[used]

@@ -30,7 +30,7 @@ DRAWS = 20
 
 def sets_of(losses: Losses) -> Sets:
     """Where v and θ may be."""
-    return ByProjection(losses) if losses.signs is None else ByRows(losses)
+    return ByProjection(losses) if losses.layout is None else ByRows(losses)
 
 
 def score(point: Point, penalty: float) -> float:

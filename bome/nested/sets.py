@@ -24,10 +24,8 @@ from bome.nested.rows import projected
 
 CHEAP, CHEAP_ROUNDS, ROUNDS = math.sqrt(10.0), 3, 20
 """How much further θ moves than v in a joint projection, for how many rounds, and the most rounds."""
-MARGIN = 1e-7
-"""How far inside of its linearised constraints a shadow is sought."""
-FEASIBLE, TOLERATED = 1e-9, 1e-5
-"""Violations that count as none, and those that are still let pass for the time being."""
+TOLERATED = 1e-5
+"""The violation that is still let pass for the time being."""
 
 
 class Shadow(NamedTuple):
@@ -107,10 +105,10 @@ class ByRows:
             over = c.max(initial=0.0)
             if not np.isfinite(c).all():
                 return Shadow(v, theta, math.inf)
-            if over <= FEASIBLE or round == ROUNDS:
+            if over <= self.losses.precision.feasible or round == ROUNDS:
                 break
             units = self.units(1.0, CHEAP if round < CHEAP_ROUNDS else 1.0)
-            d, _, _ = self.step(v, theta, c, np.zeros(len(units)), 1.0, units, MARGIN)
+            d, _, _ = self.step(v, theta, c, np.zeros(len(units)), 1.0, units, self.losses.precision.margin)
             dv, dtheta = self.parts(d)
             v, theta = v + dv, theta + dtheta
         return Shadow(v, theta, float(over))
@@ -120,7 +118,7 @@ class ByRows:
         units = self.units(0.0, 1.0)
         for _ in range(3):
             c = self.losses.constraints(v, theta, "inner")
-            if not np.isfinite(c).all() or c.max(initial=0.0) <= FEASIBLE:
+            if not np.isfinite(c).all() or c.max(initial=0.0) <= self.losses.precision.feasible:
                 break
             d, _, _ = self.step(v, theta, c, np.zeros(len(units)), 1.0, units)
             theta = theta + self.parts(d)[1]
@@ -185,6 +183,6 @@ class Linearised:
         return change + self.sets.parts(multipliers @ bent)[1]
 
 
-def place(x: Tensor, here: Sum) -> Place:
-    """A point of a descent in θ, with what is known there."""
-    return Place(x, here.value, here.theta, np.maximum(here.c, 0.0), here)
+def place(x: Tensor, here: Sum, feasible: float) -> Place:
+    """A point of a descent in θ, with what is known there; violations up to `feasible` count as none."""
+    return Place(x, here.value, here.theta, np.where(here.c > feasible, here.c, 0.0), here)

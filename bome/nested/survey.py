@@ -79,7 +79,7 @@ def survey(losses: Losses, sets: Sets, seed: int) -> Survey:
         size_v = reach_v or 3 * (_size(v) or _alike(first, "v", size_theta))
         scatter = [sets.feasible(v, dice.around(theta, size_theta)) for _ in range(SCATTER)]
         sums = [first, *(_sums(losses, v, y) for y in scatter)]
-    return Survey(v, theta, over, size_v, _units(sums, size_theta), losses.kept if losses.signs is not None else None)
+    return Survey(v, theta, over, size_v, _units(sums, size_theta), losses.kept if losses.layout is not None else None)
 
 
 def reach(x: Tensor, project: Callable[[Tensor], Tensor], dice: Dice) -> float:

@@ -29,6 +29,8 @@ STEPS = 40
 """Of a descent in θ."""
 TOLERANCE = 1e-5
 """Of a descent of f in θ, in units of ‖∇_θ f‖∞."""
+GAIN = 1e-7
+"""What 3 steps of it must bring, in sizes of f."""
 KEPT_Z, KEPT_Y = 3, 2
 """Inner minimisers that are kept: of g, and of f + σ g."""
 APART = 1e-3
@@ -181,24 +183,26 @@ class ValueFunction:
 
     def lower(self, v: Tensor, starts: Iterable[Start], sigma: float) -> list[Minimiser]:
         """Line 1: local minimisers of g."""
-        tolerance = TOLERANCE * self.units.slope / max(self.units.sigma, sigma)
+        rules = self._rules(1.0 / max(self.units.sigma, sigma))
         with self.losses.meter.on("inner"):
-            return [self._minimiser(0.0, 1.0, v, start, "inner", tolerance) for start in starts]
+            return [self._minimiser(0.0, 1.0, v, start, "inner", rules) for start in starts]
 
     def upper(self, v: Tensor, starts: Iterable[Start], sigma: float, a: float = 1.0) -> list[Minimiser]:
         """Line 2: local minimisers of a f + σ g."""
-        tolerance = TOLERANCE * self.units.slope
+        rules = self._rules(1.0)
         with self.losses.meter.on("outer"):
-            found = [
-                self._minimiser(a, sigma, v, start._replace(s=start.s / sigma), "both", tolerance) for start in starts
-            ]
+            found = [self._minimiser(a, sigma, v, start._replace(s=start.s / sigma), "both", rules) for start in starts]
         return [y._replace(start=y.start._replace(s=sigma * y.start.s)) for y in found]
 
-    def _minimiser(self, a: float, b: float, v: Tensor, start: Start, level: Level, tolerance: float) -> Minimiser:
+    def _rules(self, unit: float) -> Rules:
+        """When a descent ends, in units of f."""
+        return Rules(STEPS, TOLERANCE * self.units.slope * unit, GAIN * self.units.f * unit)
+
+    def _minimiser(self, a: float, b: float, v: Tensor, start: Start, level: Level, rules: Rules) -> Minimiser:
         """A descent of a f + b g in θ."""
 
         def look(theta: Tensor) -> Place:
-            return place(theta, self.losses.weighted(a, b, v, theta, level))
+            return place(theta, self.losses.weighted(a, b, v, theta, level), self.losses.precision.feasible)
 
         first = look(start.theta)
         if not (math.isfinite(first.value) and torch.isfinite(first.grad).all() and np.isfinite(first.known.c).all()):
@@ -206,7 +210,7 @@ class ValueFunction:
         steep = float(first.grad.abs().max())
         s = start.s or (0.1 * self.units.reach / steep if steep > 0 else 1.0)
         region = self.sets.inside(v, level)
-        descent = descend(first, region, Rules(STEPS, tolerance), s, self.units.reach, look)
+        descent = descend(first, region, rules, s, self.units.reach, look)
         here, heading = descent.best
         return Minimiser(
             value=here.value,

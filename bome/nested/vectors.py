@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from bome._typing import Leaves
-from bome.projections import Rules
+from bome.errors import UnsupportedError
+from bome.projections import Rows, Rules
 from bome.variable import Variable
 
 
@@ -38,6 +39,14 @@ class Vector:
     def project(self, x: Tensor) -> Tensor:
         """The nearest point of the set."""
         return self.pack(self._rules(self.leaves(x))) if self._rules else x
+
+    def rows(self) -> Rows:
+        """The set as linear constraints on the vector."""
+        rows = self._rules.rows(self.variable.leaves)
+        if rows is None:
+            role = self.variable.role
+            raise UnsupportedError(f"beside constraints the set of {role} must be flat: write it as constraints, too")
+        return rows
 
     def write(self, x: Tensor) -> None:
         """Put a vector into the live tensors."""
