@@ -12,8 +12,8 @@ import typer
 from bome._checks import known
 from bome.cli.console import line, note, print_json, resumable, stage_bar, table
 from bome.cli.options import Docs, Json, Out, Quiet
+from bome.core.pool import default_workers
 from bome.errors import ProblemError
-from bome.runs.pool import default_workers
 from bome.storage.command import command_line
 from bome.storage.folder import Folder
 

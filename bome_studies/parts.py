@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bome._typing import Report
-from bome.runs.pool import each
+from bome.core.pool import each
 from bome.storage import jsonfile
 from bome.storage.memo import Memo
 

@@ -27,7 +27,7 @@ MOST = 100_000
 
 
 class BackendChoice(StrEnum):
-    """Where workers are; the same as `bome.runs.pool.Backend`."""
+    """Where workers are; the same as `bome.core.pool.Backend`."""
 
     loky = "loky"
     ray = "ray"

@@ -7,16 +7,21 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bome._typing import Array
 from bome.constraints import Level
+from bome.core.ranks import synchronises
+from bome.errors import ProblemError, UnsupportedError
 from bome.nested.descent import NONE
 from bome.nested.rows import Layout, Precision, arranged
 from bome.nested.vectors import Vector
-from bome.oracles import Oracle
+from bome.oracles import AutogradOracle, Oracle
 from bome.oracles.base import Eval
+from bome.oracles.traces import generators, moved, snapshot
 from bome.problem import Batches, Problem
+from bome.solver import Solver
 
 BATCHES = Batches()
 """The whole data, which the losses hold themselves."""
@@ -88,13 +93,14 @@ class Losses:
         v: v as a vector.
         theta: θ as a vector.
         meter: what evaluations are charged to.
+        inner: what solves the inner problem; None for descents of g.
         precision: of constraints.
         layout: how c is made of constraints; None where there are none.
         kept: rows of its Jacobian.
     """
 
-    def __init__(self, problem: Problem, oracle: Oracle, meter: Meter) -> None:
-        self.problem, self.oracle, self.meter = problem, oracle, meter
+    def __init__(self, problem: Problem, oracle: Oracle, meter: Meter, inner: Solver | None = None) -> None:
+        self.problem, self.oracle, self.meter, self.inner = problem, oracle, meter, inner
         self.v = Vector(problem.v, problem.project_v)
         self.theta = Vector(problem.theta, problem.project_theta)
         self.precision = Precision.of(self.theta.start.dtype)
@@ -119,6 +125,12 @@ class Losses:
             theta=_sum([(w, self.theta.pack(loss.grad.theta)) for w, loss in parts]),
             c=self._constraints(v, theta, level, f or g),
         )
+
+    def solved(self, solver: Solver, v: Tensor, theta: Tensor) -> Tensor:
+        """θ*(v) by a program; it counts as one evaluation, as nobody sees how many it makes."""
+        self.meter.charge(1)
+        self.oracle.counts["solves"] += 1
+        return self.theta.pack(solver.solve(self.problem, self.v.leaves(v), self.theta.leaves(theta), None))
 
     def constraints(self, v: Tensor, theta: Tensor, level: Level = "both") -> Array:
         """c alone: one evaluation."""
@@ -156,6 +168,24 @@ class Losses:
         c = self.kept.predicted(joint(v, theta), k)
         c[number >= 0] = (sign * np.append(_numbers(values), 0.0)[number])[number >= 0]
         return c
+
+
+def check_problem(problem: Problem) -> None:
+    """Refuse in one line what full-batch descents of vectors cannot solve."""
+    if problem.v.table is not None:
+        raise UnsupportedError("solve sees all samples at once, PerSample only those of a batch: use a tensor for v")
+    if any(synchronises(module) for module in problem.modules):
+        raise UnsupportedError("solve works in one process: use bome.run for DDP and FSDP2 modules")
+    before = generators()
+    restore = snapshot(problem)
+    oracle = AutogradOracle(problem)
+    for which in (oracle.outer, oracle.inner):
+        if not torch.isfinite(which(*problem.point, None).value):
+            raise ProblemError(f"{which.__name__} loss is NaN or infinite at the start: start from another point")
+    noisy = moved(before)
+    restore()
+    if noisy:
+        raise UnsupportedError("the losses draw random numbers: call .eval() on modules with dropout, and fix samples")
 
 
 def joint(v: Tensor, theta: Tensor) -> Array:

@@ -59,9 +59,15 @@ class Search:
         value = ValueFunction(self.losses, sets, self.survey.units)
         return Continuation(value, self.seed, self.survey.theta, self.survey.reach_v)
 
+    def refresh(self) -> None:
+        """Know no other rows of the Jacobian than those of the start, as a process does that begins here."""
+        if self.survey.kept is not None:
+            self.losses.kept = self.survey.kept
+
     def start(self, number: int, found: Sequence[Point]) -> Run:
         """A run at its beginning, given what the rounds before have found."""
         survey = self.survey
+        self.refresh()
         sigma = survey.units.sigma * FIRST[number % len(FIRST)]
         v, theta = survey.v, survey.theta
         if number >= len(FIRST):

@@ -12,7 +12,7 @@ y and z are searched from several starts, since the value function is that of gl
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -185,6 +185,9 @@ class ValueFunction:
         """Line 1: local minimisers of g."""
         rules = self._rules(1.0 / max(self.units.sigma, sigma))
         with self.losses.meter.on("inner"):
+            if (solver := self.losses.inner) is not None:
+                first = next(iter(starts))
+                starts, rules = (Start(self.losses.solved(solver, v, first.theta)),), replace(rules, steps=0)
             return [self._minimiser(0.0, 1.0, v, start, "inner", rules) for start in starts]
 
     def upper(self, v: Tensor, starts: Iterable[Start], sigma: float, a: float = 1.0) -> list[Minimiser]:

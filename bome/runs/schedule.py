@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bome._typing import Report
+from bome.core.pool import Backend, each
 from bome.core.seeds import seed_everything
 from bome.errors import NonFiniteError, RunInterruptedError, StorageError, WorkerError
 from bome.loop import Record
@@ -16,7 +17,6 @@ from bome.runs.batch import SAVE_EVERY, group, run_batch
 from bome.runs.directory import DIVERGED, FINISHED
 from bome.runs.jobs import FAILED, Job, Outcome, Outcomes, Stock, failure
 from bome.runs.perform import perform
-from bome.runs.pool import Backend, each
 from bome.stopping import Progress
 
 Follow = Callable[[Progress], None]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bome._typing import Report
 from bome.continual.run import Spec, Summary, ended, learn
+from bome.core.pool import each
 from bome.errors import ProblemError
-from bome.runs.pool import each
 from bome.storage import jsonfile
 from bome.storage.folder import Folder
 from bome_studies.continual.claims import claims, notes, rows_of

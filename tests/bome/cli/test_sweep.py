@@ -15,10 +15,10 @@ from rich.cells import cell_len
 
 from bome.cli.main import execute
 from bome.cli.sweep import BackendChoice
+from bome.core.pool import Backend
 from bome.runs import schedule
 from bome.runs.jobs import Outcome
 from bome.runs.names import METHODS
-from bome.runs.pool import Backend
 
 GRID = ["--grid", "inner_steps=1,2", "--grid", "outer_lr=10,100"]
 SHORT = ["--set", "steps=5", "--seeds", "2"]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import bome
-from bome import Problem, ProblemError, box
+from bome import Problem, ProblemError, ball, box
 from bome.errors import UnsupportedError
 
 
@@ -57,6 +57,6 @@ def test_what_is_not_there_yet_is_refused() -> None:
         bome.solve(bounded(), data=3)
     problem = bounded()
     losses = problem.outer, problem.inner
-    both = Problem(*losses, number(1.0), number(1.0), box(0, 1), inner_constraints=lambda x, y, b: y)
+    both = Problem(*losses, number(1.0), number(1.0), ball(1), inner_constraints=lambda x, y, b: y)
     with pytest.raises(UnsupportedError, match="constraints"):
         bome.solve(both)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from bome.core.pool import Backend, _end
 from bome.runs.directory import FINISHED
 from bome.runs.jobs import Outcomes, grid
-from bome.runs.pool import Backend, _end
 from bome.runs.schedule import run_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the clusters' own warnings

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
+from bome.core import pool
+from bome.core.pool import ATTEMPTS, each
 from bome.errors import ProblemError, RunInterruptedError, WorkerError
-from bome.runs import pool
-from bome.runs.pool import ATTEMPTS, each
 
 
 def square(part: int) -> tuple[int, int, int]:
