@@ -10,7 +10,7 @@ from bome._typing import Leaves
 from bome.loop import Result
 from bome.nested.continuation import Run
 from bome.nested.losses import Losses
-from bome.nested.ties import Ties
+from bome.nested.sensitivity import Ties
 from bome.nested.value import Point, Units
 
 SAME = 1e-2

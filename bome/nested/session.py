@@ -16,8 +16,7 @@ from bome.loop import Record
 from bome.methods.base import Info
 from bome.nested.continuation import points
 from bome.nested.losses import Losses, Meter, Spent
-from bome.nested.rounds import State, advanced, side_by_side
-from bome.nested.search import ROUND, Search, sets_of
+from bome.nested.search import ROUND, Search, State, advanced, sets_of, side_by_side
 from bome.nested.state import plain, revived
 from bome.nested.survey import Survey, survey
 from bome.oracles import make

@@ -3,7 +3,7 @@
     1:  survey the start: reaches and units                                             (`survey`)
     2:  runs, while the budget lasts: ψ_σ descended in v for growing σ                  (`search`, `continuation`)
     3:  choose: the lowest f + σ q, with q measured again                               (`choice`)
-    4:  judge: f over the inner minimisers, shadow prices, the verdict                  (`ties`, `prices`, `verdict`)
+    4:  judge: f over the inner minimisers, shadow prices, the verdict                  (`sensitivity`, `verdict`)
 
 All of it is paid from one budget of evaluations.
 """

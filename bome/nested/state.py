@@ -8,8 +8,8 @@ import torch
 
 from bome.nested.continuation import Run
 from bome.nested.descent import Descent, Heading, Place
-from bome.nested.rounds import State
 from bome.nested.rows import Kept
+from bome.nested.search import State
 from bome.nested.survey import Survey
 from bome.nested.value import Memory, Point, Start, Units
 

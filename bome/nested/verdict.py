@@ -17,10 +17,9 @@ from torch import Tensor
 
 from bome.certificate import Test
 from bome.nested.losses import Spent
-from bome.nested.prices import prices
+from bome.nested.sensitivity import Ties, prices, ties
 from bome.nested.sets import ByRows
 from bome.nested.survey import Dice
-from bome.nested.ties import Ties, ties
 from bome.nested.value import KEPT_Z, Memory, Point, Start, Value, ValueFunction
 
 CLAIM = "solved as far as fresh starts can tell"
