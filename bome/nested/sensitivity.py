@@ -1,7 +1,7 @@
 """What the value of a solution depends on: which inner minimiser is taken, and where the constraints stand.
 
-    Ties:    f over the inner minimisers found: the best θ descends f + σ g, the worst one −f + σ g; both stay where g is
-             least, as σ is large
+    Ties:    f over the inner minimisers found: the best θ descends f + σ g, the worst one −f + σ g; both stay where g
+             is least, as σ is large
     Prices:  by how much F(v) changes when the right-hand side of c_i ≤ 0 is relaxed by one: −(λ_y − σ λ_z + μ)_i, with
              the multipliers λ_y, λ_z of the two minima in ψ_σ, and μ ≥ 0 those of v: ∇ψ + Σ μ ∇_v c = 0, Σ μ ∇_θ c = 0
 
