@@ -305,7 +305,7 @@ class Stepper:
             if reason is not None:
                 raise UnsupportedError(
                     f"{self.method.name} needs second-order products, which this model cannot give ({reason}); "
-                    "first-order methods work here: bome, pbgd, f2sa, bvfsm, meha, bsg1, darts, sama"
+                    "first-order methods work here: bome, bome-z, probe, pbgd, f2sa, bvfsm, meha, bsg1, darts, sama"
                 )
 
 

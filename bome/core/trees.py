@@ -91,6 +91,11 @@ def _factor(alpha: float | Tensor, beside: Tensor) -> Tensor:
     return (alpha.double() if isinstance(alpha, Tensor) else number(alpha, beside)).reshape(1)
 
 
+def where(condition: Tensor, a: Leaves, b: Leaves) -> Leaves:
+    """a if a 0-d condition holds, else b."""
+    return tuple(sharded_like(torch.where(condition, local(x), local(y)), y) for x, y in zip(a, b, strict=True))
+
+
 def clone(a: Leaves) -> Leaves:
     """Copies, detached from any graph."""
     return tuple(x.detach().clone() for x in a)

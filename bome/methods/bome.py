@@ -39,7 +39,7 @@ from bome.core.trees import Pair, axpy, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_inner
 from bome.methods.base import Batches, Info, Method, Step
-from bome.oracles.base import Oracle
+from bome.oracles.base import Ahead, Eval, Oracle
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class BOME(Method):
         """Algorithm 1."""
         v, theta = point
         g = oracle.inner(v, theta, batches.inner[0])  # at (v_k, θ_k): also the gradient of the first inner step
-        ahead = oracle.look_ahead(v, theta, g, self.inner, batches.inner)  # line 1: g and ∇_v g at θ^(T)
+        ahead = self.ahead(oracle, point, g, state, batches)  # line 1: g and ∇_v g at θ^(T)
         q = g.value - ahead.value  # line 2: q̂ and ∇q̂
         dq = Pair(sub(g.grad.v, ahead.grad.v), g.grad.theta)
         f = oracle.outer(v, theta, batches.outer[0])
@@ -103,4 +103,13 @@ class BOME(Method):
         cos = plain.fq / (plain.ff * plain.qq).sqrt()
         tail = (ahead.half - ahead.value) / q
         size = plain.ff + 2 * lam * plain.fq + lam**2 * plain.qq
-        return Step(delta, state, Info(f.value, g.value, q, lam, kkt_gradient(plain), cos, tail), size=size)
+        new = self.kept(state, ahead)
+        return Step(delta, new, Info(f.value, g.value, q, lam, kkt_gradient(plain), cos, tail), size=size)
+
+    def ahead(self, oracle: Oracle, point: Pair, g: Eval, state: State, batches: Batches) -> Ahead:
+        """The look-ahead from θ_k."""
+        return oracle.look_ahead(point.v, point.theta, g, self.inner, batches.inner)
+
+    def kept(self, state: State, ahead: Ahead) -> State:
+        """What the next step may need of it."""
+        return state

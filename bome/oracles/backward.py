@@ -14,7 +14,7 @@ from bome.core.ranks import averages_itself, local, ranks_of, replicas, reshard,
 from bome.core.trees import Pair, clone
 from bome.errors import UnsupportedError
 from bome.oracles.autograd import pulls
-from bome.oracles.base import Covectors, Oracle, Which, Wrt
+from bome.oracles.base import Branch, Covectors, Oracle, Which, Wrt
 from bome.problem import Batches, Problem
 from bome.variable import Variable
 
@@ -98,13 +98,19 @@ class BackwardOracle(Oracle):
         return tuple(mean), Pair(v, theta)
 
     @contextmanager
-    def _branch(self, theta: Leaves) -> Iterator[Leaves]:
-        with _lent(self._theta, theta):
-            saved = [x.detach().clone() for x in self._theta]
-            try:
-                yield tuple(x.detach() for x in self._theta)
-            finally:
-                _write(self._theta, saved)
+    def _branch(self, start: Leaves, theta: Leaves) -> Iterator[Branch]:
+        saved, home = clone(self._theta), _same(theta, self._theta)
+        if not _same(start, self._theta):
+            _write(self._theta, start)
+        try:
+            yield Branch(tuple(x.detach() for x in self._theta), saved if home else theta, saved)
+        finally:
+            _swap(self._theta, saved)
+
+    def _chosen(self, condition: Tensor, a: Leaves, b: Leaves) -> Leaves:
+        for x, y in zip(map(local, a), map(local, b), strict=True):
+            x.copy_(torch.where(condition, x, y))
+        return a
 
     @contextmanager
     def _running_statistics(self, which: Which) -> Iterator[None]:
@@ -153,10 +159,23 @@ def _write(targets: Leaves, values: Any) -> None:
             target.copy_(value)
 
 
+def _same(a: Leaves, b: Leaves) -> bool:
+    """Whether they are the same memory."""
+    return all(local(x).data_ptr() == local(y).data_ptr() for x, y in zip(a, b, strict=True))
+
+
+def _swap(a: Leaves, b: Leaves) -> None:
+    """Exchange values, leaf by leaf."""
+    for x, y in zip(a, b, strict=True):
+        held = x.detach().clone()
+        _write((x,), (y,))
+        _write((y,), (held,))
+
+
 @contextmanager
 def _lent(live: Leaves | None, values: Leaves) -> Iterator[None]:
     """Let the live tensors hold other values for a while; nothing to do where they are the same memory."""
-    if live is None or all(local(x).data_ptr() == local(y).data_ptr() for x, y in zip(live, values, strict=True)):
+    if live is None or _same(live, values):
         yield
         return
     saved = [x.detach().clone() for x in live]

@@ -23,10 +23,11 @@ from bome._typing import Leaves
 from bome.constraints import Level, Sizes
 from bome.core.microbatches import MicroBatches
 from bome.core.ranks import Ranks, local
-from bome.core.trees import Pair, axpy, scale
+from bome.core.trees import Pair, axpy, scale, where
 from bome.errors import NonFiniteError, UnsupportedError
 from bome.inner import InnerMap, Look, StepMap
 from bome.oracles.traces import generators, moved, replay, snapshot
+from bome.oracles.values import holds_reentrant, sound
 from bome.problem import Batches, Problem
 from bome.solver import Solver, check_allowed
 from bome.variable import Role
@@ -80,11 +81,27 @@ class Ahead(NamedTuple):
         value: g(v, θ^(T)); NaN if NaN or infinity appeared on the way there, even if g is finite at the end.
         grad: its gradient with respect to v.
         half: g(v, θ^(⌊T/2⌋)), which tells whether T is enough.
+        end: θ^(T) itself, where another start was given.
     """
 
     value: Tensor
     grad: Pair
     half: Tensor
+    end: Leaves = ()
+
+
+class Branch(NamedTuple):
+    """The place of a look-ahead.
+
+    Attributes:
+        at: a working copy of its start.
+        theta: θ as it was, wherever it had to make room for the working copy.
+        after: what holds the end when it is over; empty if the working copy does.
+    """
+
+    at: Leaves
+    theta: Leaves
+    after: Leaves = ()
 
 
 class Oracle(ABC):
@@ -117,12 +134,16 @@ class Oracle(ABC):
         """Start a new outer step: its first evaluation of g updates the running statistics."""
         self._settled = False
 
-    def inner(self, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt = "both") -> Eval:
-        """g(v, θ) and its gradient."""
+    def inner(self, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt = "both", like: Eval | None = None) -> Eval:
+        """g(v, θ) and its gradient; with the random numbers of an earlier evaluation, to be compared with it."""
         before = generators()
+        replay(like.noise if like is not None else None)
         value, grad = self._counted("g", v, theta, batch, wrt)
         (value,), grad = self._agreed("g at (v, θ)", (value,), grad)
-        return Eval(value, grad, before if moved(before) else None)
+        if like is None:
+            return Eval(value, grad, before if moved(before) else None)
+        replay(before)
+        return Eval(value, grad, like.noise)
 
     def outer(self, v: Leaves, theta: Leaves, batch: Any, wrt: Wrt = "both") -> Eval:
         """f(v, θ) and its gradient."""
@@ -175,7 +196,9 @@ class Oracle(ABC):
         values, _, (grad,) = self._pulled(level, v, theta, batches, lambda c: [weights(c)], wrt)
         return Eval(values, grad)
 
-    def look_ahead(self, v: Leaves, theta: Leaves, g: Eval, inner: InnerMap, batches: Sequence[Any]) -> Ahead:
+    def look_ahead(
+        self, v: Leaves, theta: Leaves, g: Eval, inner: InnerMap, batches: Sequence[Any], z: Leaves = ()
+    ) -> Ahead:
         """θ^(T) by T inner steps from θ; g and ∇_v g there, with θ^(T) held constant.
 
         Args:
@@ -185,22 +208,31 @@ class Oracle(ABC):
             inner: the inner map; of a `Solver` θ^(T) is what it returns, and `half` is the value at the end.
             batches: the batch of each inner step; the last one serves all further steps. The end is evaluated on the
                 first, as `g` was.
+            z: another start, taken where g is lower there; it costs one evaluation, and θ^(T) is kept.
         """
-        after = generators() if g.noise is not None else None
-        with self._branch(theta) as theta_t:
-            theta_t, path = self._walk(v, theta_t, inner, batches, g)
+        random = generators() if g.noise is not None else None
+        with self._branch(z or theta, theta) as branch:
+            start = self._lower(v, branch, g, batches[0]) if z else (branch.at, g)
+            at, path = self._walk(v, start[0], inner, batches, start[1])
             replay(g.noise)
-            value, pair = self._counted("g", v, theta_t, batches[0], "v")
-            replay(after)
-            half = _sound(path[inner.steps // 2] if path else value, path, theta_t)
+            value, pair = self._counted("g", v, at, batches[0], "v")
+            replay(random)
+            half = sound(path[inner.steps // 2] if path else value, path, at)
             (value, half), pair = self._agreed("g at θ^(T)", (value, half), pair)
-            return Ahead(value + 0 * half, pair, half)
+        return Ahead(value + 0 * half, pair, half, (branch.after or at) if z else ())
 
     def descend(self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any]) -> Leaves:
         """θ after T inner steps on g(v, ·); `theta` is left as it is. T evaluations of g, or one solve."""
-        with self._branch(theta) as theta_t:
-            theta_t, _ = self._walk(v, theta_t, inner, batches, None)
-            return tuple(x.detach().clone() for x in theta_t)
+        with self._branch(theta, theta) as branch:
+            end, _ = self._walk(v, branch.at, inner, batches, None)
+        return branch.after or end
+
+    def _lower(self, v: Leaves, branch: Branch, g: Eval, batch: Any) -> tuple[Leaves, Eval]:
+        """The working copy if g is lower there, else θ, where `g` is known; and g with ∇_θ g at the one taken."""
+        z = self.inner(v, branch.at, batch, "theta", like=g)
+        lower = z.value < g.value
+        first = Pair((), self._chosen(lower, z.grad.theta, g.grad.theta))
+        return self._chosen(lower, branch.at, branch.theta), Eval(torch.where(lower, z.value, g.value), first, g.noise)
 
     def _walk(
         self, v: Leaves, theta: Leaves, inner: InnerMap, batches: Sequence[Any], g: Eval | None
@@ -270,9 +302,13 @@ class Oracle(ABC):
         return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True))
 
     @contextmanager
-    def _branch(self, theta: Leaves) -> Iterator[Leaves]:
-        """A working copy of θ for a look-ahead."""
-        yield tuple(x.clone() for x in theta)
+    def _branch(self, start: Leaves, theta: Leaves) -> Iterator[Branch]:
+        """A working copy of the start of a look-ahead."""
+        yield Branch(tuple(x.clone() for x in start), theta)
+
+    def _chosen(self, condition: Tensor, a: Leaves, b: Leaves) -> Leaves:
+        """a where a condition holds, else b; it may be written to a."""
+        return where(condition, a, b)
 
     def _advance(self, inner: StepMap, theta: Leaves, look: Look, buffers: Any) -> tuple[Leaves, Any]:
         """One inner step on the working copy, projected."""
@@ -325,7 +361,7 @@ class Oracle(ABC):
         the parameters inside.
         """
         if which not in self._reentrant:
-            self._reentrant[which] = _holds_reentrant(value)
+            self._reentrant[which] = holds_reentrant(value)
         return self._reentrant[which]
 
     def _agreed(self, label: str, values: Leaves, grad: Pair) -> tuple[Leaves, Pair]:
@@ -361,27 +397,3 @@ def check(oracle: Oracle, method: str, needs: Needs) -> None:
             f"{method} needs {missing.name}, which {type(oracle).__name__} cannot give: "
             "use AutogradOracle, or a first-order method such as bome"
         )
-
-
-def _sound(value: Tensor, path: Sequence[Tensor], theta: Leaves) -> Tensor:
-    """The value at the end of a look-ahead; NaN if a value on the path or an entry of θ^(T) is NaN or infinite.
-
-    The largest and the smallest entry of a tensor tell that, and take a third of the time of a sum.
-    """
-    ends = [torch.aminmax(part) for part in map(local, theta) if part.numel()]  # a shard may be empty
-    total = torch.stack([x.double() for x in (*path, *(end for both in ends for end in both))]).sum()
-    return value + (0 * total).to(value.dtype)
-
-
-def _holds_reentrant(value: Tensor) -> bool:
-    """Whether the graph of a value holds reentrant activation checkpointing."""
-    seen, left = set(), [value.grad_fn]
-    while left:
-        node = left.pop()
-        if node is None or node in seen:
-            continue
-        if node.name() == "CheckpointFunctionBackward":
-            return True
-        seen.add(node)
-        left += [following for following, _ in node.next_functions]
-    return False

@@ -14,7 +14,7 @@ from bome.core.trees import Pair
 from bome.errors import UnsupportedError
 from bome.inner import DifferentiableMap, InnerMap, Look, StepMap
 from bome.oracles.autograd import AutogradOracle
-from bome.oracles.base import Covectors, Which, Wrt
+from bome.oracles.base import Branch, Covectors, Which, Wrt
 from bome.problem import Batches, Problem
 
 _ARGUMENTS: dict[Wrt, tuple[int, ...]] = {"both": (0, 1), "v": (0,), "theta": (1,)}
@@ -63,8 +63,8 @@ class FuncOracle(AutogradOracle):
         return parts, tuple(Pair(v if wrt != "theta" else (), theta if wrt != "v" else ()) for v, theta in found)
 
     @contextmanager
-    def _branch(self, theta: Leaves) -> Iterator[Leaves]:
-        yield theta
+    def _branch(self, start: Leaves, theta: Leaves) -> Iterator[Branch]:
+        yield Branch(start, theta)
 
     def check_inner(self, inner: InnerMap) -> None:
         """Refuse maps that are not pure."""

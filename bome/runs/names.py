@@ -104,6 +104,8 @@ METHODS: Names[type[Method]] = Names(
     "bome.methods",
     {
         "bome": methods.BOME,
+        "bome-z": methods.BOMEZ,
+        "probe": methods.Probe,
         "bsg1": methods.BSG1,
         "bvfsm": methods.BVFSM,
         "penalty": methods.Penalty,

@@ -20,7 +20,7 @@ from bome.core.microbatches import MicroBatches
 from bome.core.ranks import Ranks, ranks_of, whole
 from bome.errors import UnsupportedError
 from bome.inner import GradientDescent
-from bome.methods import AIDCG, BOME, DARTS, F2SA, ITD
+from bome.methods import AIDCG, BOME, BOMEZ, DARTS, F2SA, ITD, Probe
 from bome.methods.base import Method
 from bome.oracles import OracleName
 from bome.problem import Batches, Problem
@@ -34,12 +34,14 @@ EXACT, BFLOAT16 = 1e-6, 5e-3
 
 METHODS: Mapping[str, Method] = {
     "bome": BOME(GradientDescent(0.1, 5)),
+    "bome-z": BOMEZ(GradientDescent(0.1, 5)),
+    "probe": Probe(GradientDescent(0.1, 3), draw="one"),
     "f2sa": F2SA(GradientDescent(0.1, 3), lam=2.0),
     "darts": DARTS(GradientDescent(0.1, 3), R=0.5),
     "itd": ITD(GradientDescent(0.1, 3)),
     "aid-cg": AIDCG(GradientDescent(0.1, 3), K=2),
 }
-"""The methods of the matrix: three of first order, two that need second-order products."""
+"""The methods of the matrix: five of first order, two that need second-order products."""
 
 
 def _same(net: nn.Module) -> nn.Module:

@@ -11,7 +11,7 @@ from bome_studies.matrix.launch import launch
 from bome_studies.matrix.measures import LAYERS, T, precision
 from tests.distributed import started
 
-FIRST_ORDER = ("bome", "f2sa", "darts")
+FIRST_ORDER = ("bome", "bome-z", "probe", "f2sa", "darts")
 SECOND_ORDER = ("itd", "aid-cg")
 ALONE = [name for name, cell in CELLS.items() if cell.ranks == 1]
 TOGETHER = [name for name, cell in CELLS.items() if cell.ranks == 2]
