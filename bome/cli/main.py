@@ -24,13 +24,14 @@ from bome.cli.predict import predict
 from bome.cli.report import report
 from bome.cli.resume import resume
 from bome.cli.run import run
+from bome.cli.solve import solve
 from bome.cli.sweep import sweep
 from bome.errors import BilevelError, StorageError
 from bome.runs.names import plugins
 
 Verb = Callable[..., None]
 
-BUILT_IN: tuple[Verb, ...] = (demo, ls, run, resume, sweep, report, clean, predict, mix)
+BUILT_IN: tuple[Verb, ...] = (demo, ls, solve, run, resume, sweep, report, clean, predict, mix)
 """In the order of the help; no plug-in can replace one."""
 
 INTERNAL, IO, INTERRUPTED, PIPE, TERMINATED = 1, StorageError.exit_code, 128 + 2, 128 + 13, 128 + 15

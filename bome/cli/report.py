@@ -8,7 +8,7 @@ from bome.cli.console import line
 from bome.cli.options import Docs, Quiet
 from bome.cli.options import Folder as FolderArgument
 from bome.errors import ProblemError
-from bome.reports import write_report, write_sweep
+from bome.reports import write_report, write_solution, write_sweep
 from bome.runs.names import plugins
 from bome.storage.folder import CONFIG, Folder
 
@@ -17,7 +17,7 @@ Page = Callable[..., Path]
 
 
 def report(folder: FolderArgument, docs: Docs = None, quiet: Quiet = False) -> None:
-    """Make the page of a folder again: of a run, a sweep, a cleaning, a mixture, a study or of several runs.
+    """Make the page of a folder again: of a run, a solution, a sweep, a cleaning, a mixture, a study or of several runs.
 
     Nothing is computed. Of the continual-learning study also while some of its runs have not ended.
     """
@@ -73,6 +73,7 @@ BUILT_IN: dict[str, Page] = {
     "run": write_report,
     "continual": write_report,
     "demo": _demo,
+    "solve": write_solution,
     "sweep": write_sweep,
     "clean": _clean,
     "mix": _mix,

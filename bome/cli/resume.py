@@ -37,7 +37,7 @@ def resume(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Continue what was interrupted: a run, a sweep, a cleaning, a mixture, a study or the demonstration.
+    """Continue what was interrupted: a run, a solution, a sweep, a cleaning, a mixture, a study or the demonstration.
 
     A run goes on from its newest good checkpoint; --set steps=N makes it longer. Anything else goes on by the command
     in config.json.

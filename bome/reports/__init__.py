@@ -15,6 +15,17 @@ def write_report(folder: Path) -> Path:
     return write_page(folder)
 
 
+def write_solution(folder: Path) -> Path:
+    """Make the figures and the page of a task that was solved.
+
+    Returns:
+        The page.
+    """
+    from bome.reports.solutions import write_page
+
+    return write_page(folder)
+
+
 def write_sweep(folder: Path) -> Path:
     """Make the figures and the page of a sweep.
 
@@ -26,4 +37,4 @@ def write_sweep(folder: Path) -> Path:
     return write_page(folder)
 
 
-__all__ = ["write_report", "write_sweep"]
+__all__ = ["write_report", "write_solution", "write_sweep"]

@@ -41,9 +41,12 @@ def number(value: Any) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital at its beginning and a full stop at its end; nothing of nothing."""
+    """The text with a capital at its beginning and a full stop at its end; a letter alone, such as f, stays as it is."""
     text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) or not text else ".")
+    symbol = text[1:2] in (" ", "(")
+    return (text if symbol else text[:1].upper() + text[1:]) + (
+        "" if text.endswith((".", "!", "?")) or not text else "."
+    )
 
 
 def overview(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:

@@ -24,6 +24,7 @@ State = Literal["new", "same", "finished"]
 
 NOUNS: dict[str, str] = {
     "run": "run",
+    "solve": "solution",
     "sweep": "sweep",
     "clean": "cleaning",
     "mix": "mixture",

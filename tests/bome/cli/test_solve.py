@@ -1,0 +1,74 @@
+"""`bome solve`: what it prints, what it leaves on disk, how it refuses and continues."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from bome.cli.main import execute
+from bome.cli.solve import vector
+
+SMALL = ["solve", "bolib-bard1991ex1", "--budget", "600"]
+
+
+def test_a_solution_is_printed_in_80_columns_with_its_verdict_and_page(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute([*SMALL, "--out", "x"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert all(cell_len(line) <= 80 for line in printed.out.splitlines())
+    assert "(optimum 2)" in printed.out
+    assert "shadow prices, outer constraints" in printed.out
+    assert printed.out.endswith("report: x/report.html\n")
+    config = json.loads((place / "x" / "config.json").read_text())
+    assert config["kind"] == "solve"
+    assert config["command"] == "bome solve bolib-bard1991ex1 --seed 0 --budget 600 --out x"
+
+
+def test_json_is_the_summary(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute([*SMALL, "--out", "x", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((place / "x" / "summary.json").read_text())
+
+
+def test_what_is_finished_is_read_and_not_solved_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute([*SMALL, "--out", "x", "--quiet"]) == 0
+    before = (place / "x" / "summary.json").read_bytes()
+    assert execute([*SMALL, "--out", "x"]) == 0
+    assert "finished already" in capsys.readouterr().err
+    assert execute(["resume", "x"]) == 0
+    assert "finished already" in capsys.readouterr().err
+    assert (place / "x" / "summary.json").read_bytes() == before
+    assert execute([*SMALL[:2], "--budget", "601", "--out", "x"]) == 2
+    assert "holds another solution, with other inputs or settings: choose another --out" in capsys.readouterr().err
+
+
+def test_equal_seeds_give_equal_summaries(place: Path) -> None:
+    for name in ("x", "y"):
+        assert execute([*SMALL, "--out", name, "--quiet"]) == 0
+    one, other = (json.loads((place / name / "summary.json").read_text()) for name in ("x", "y"))
+    assert {**one, "seconds": 0} == {**other, "seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["solve", "sines"], "unknown task 'sines'; did you mean 'sine'?"),
+        (["solve", "hyperclean-digits"], "draws minibatches, and solve wants all data at once"),
+        (["solve", "sine", "--set", "eta=1"], "unknown setting of a task 'eta'"),
+        (["solve", "sine", "--seconds", "0"], "seconds must be a positive number"),
+    ],
+)
+def test_mistakes_are_one_line(place: Path, capsys: pytest.CaptureFixture[str], words: list[str], answer: str) -> None:
+    assert execute(words) == 2
+    printed = capsys.readouterr().err
+    assert answer in printed
+    assert printed.count("\n") == 1
+    assert list(place.iterdir()) == []
+
+
+def test_large_variables_are_not_printed() -> None:
+    assert vector(None) == "in the checkpoint"
+    assert vector([1.0, 2.5]) == "1, 2.5"
+    assert vector([]) == "–"
