@@ -41,7 +41,7 @@ def number(value: Any) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital at its beginning and a full stop at its end; a letter alone, such as f, stays as it is."""
+    """The text as a sentence: a capital, unless it begins with a letter of its own such as f, and a full stop."""
     text = text.strip()
     symbol = text[1:2] in (" ", "(")
     return (text if symbol else text[:1].upper() + text[1:]) + (

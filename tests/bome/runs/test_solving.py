@@ -36,7 +36,7 @@ def test_the_command_has_all_that_was_given_and_no_more() -> None:
 
 
 def test_a_task_with_minibatches_is_refused_with_what_to_use() -> None:
-    with pytest.raises(ProblemError, match="draws minibatches, .* take 'bome run hyperclean-digits'"):
+    with pytest.raises(ProblemError, match=r"draws minibatches, .* take 'bome run hyperclean-digits'"):
         Assignment("hyperclean-digits").build()
 
 
