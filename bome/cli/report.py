@@ -17,7 +17,7 @@ Page = Callable[..., Path]
 
 
 def report(folder: FolderArgument, docs: Docs = None, quiet: Quiet = False) -> None:
-    """Make the page of a folder again: of a run, a solution, a sweep, a cleaning, a mixture, a study or of several runs.
+    """Make the page of a folder again: of a run, a solution, a sweep, a cleaning, a mixture, a study or several runs.
 
     Nothing is computed. Of the continual-learning study also while some of its runs have not ended.
     """
