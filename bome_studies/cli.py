@@ -34,6 +34,7 @@ BENCH = {
     "mix": "bome_studies.mixing.study:MIXING",
     "scale": "bome_studies.scale.study:SCALE",
     "matrix": "bome_studies.matrix.study:MATRIX",
+    "bolib": "bome_studies.bolib.study:BOLIB",
 }
 """Comparisons with other software, and measurements of this one."""
 
@@ -138,7 +139,8 @@ def bench(
         str,
         typer.Argument(
             metavar="STUDY",
-            help="clean (HyperCleaner, cleanlab), mix (data mixtures), scale (costs), matrix (where training runs).",
+            help="clean (HyperCleaner, cleanlab), mix (data mixtures), scale (costs), matrix (where training runs), "
+            "bolib (problems with known optima).",
         ),
     ],
     preset: Annotated[

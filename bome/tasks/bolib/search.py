@@ -73,6 +73,13 @@ def best_answer(record: Record, x: Tensor) -> tuple[float, Vector | None]:
     return best
 
 
+def local_minimum(record: Record, x: Tensor, start: Vector) -> tuple[Vector | None, int]:
+    """Where a single descent on g(x, ·) ends, or None if that is not feasible; with the gradients of g it has cost."""
+    loss, excess = partial(record.g, x[:, None]), partial(_inner_excess, record, x, 0.0)
+    probe = _Probe(loss, excess)
+    return _descend(probe, start, _bounds(record)), probe.calls
+
+
 @lru_cache(maxsize=64)
 def extents(key: "_Hashed") -> tuple[tuple[float, float], ...]:
     """The interval of each entry of (x, y) that holds all feasible points, or those near the start.
@@ -89,7 +96,7 @@ def extents(key: "_Hashed") -> tuple[tuple[float, float], ...]:
         return [*record.outer_excess(z[:n], z[n:]), *inner(z)]
 
     def end(i: int, sign: float) -> float:
-        found = _descend(lambda z: sign * z[i], both if i < n else inner, start, near)
+        found = _descend(_Probe(lambda z: sign * z[i], both if i < n else inner), start, near)
         near_by = found is not None and abs(found[i] - start[i]) < 10 * FAR
         return float(found[i]) if found is not None and near_by else float(start[i]) - sign * FAR
 
@@ -147,11 +154,15 @@ def _inner_excess(record: Record, x: Tensor, slack: float, y: Tensor) -> list[Te
 
 def _minimisers(loss: Loss, excess: Excess, record: Record, known: list[Vector]) -> Iterator[tuple[float, Vector]]:
     """Where descent from many starts ends, with the value there; infeasible ends are left out."""
-    _, sides = reach(record)
-    for start in (*known, *_starts(sides, loss, excess)):
-        end = _descend(loss, excess, start, [(low - 100 * FAR, high + 100 * FAR) for low, high in sides])
+    for start in (*known, *_starts(reach(record)[1], loss, excess)):
+        end = _descend(_Probe(loss, excess), start, _bounds(record))
         if end is not None:
             yield float(loss(torch.from_numpy(end)[:, None])), end
+
+
+def _bounds(record: Record) -> list[tuple[float, float]]:
+    """Beyond which no y is looked for."""
+    return [(low - 100 * FAR, high + 100 * FAR) for low, high in reach(record)[1]]
 
 
 def _starts(sides: tuple[tuple[float, float], ...], loss: Loss, excess: Excess) -> Iterator[Vector]:
@@ -174,9 +185,8 @@ def _starts(sides: tuple[tuple[float, float], ...], loss: Loss, excess: Excess) 
         yield from (low + (high - low) * random.random(len(low)) for _ in range(STARTS))
 
 
-def _descend(loss: Loss, excess: Excess, start: Vector, near: list[tuple[float, float]]) -> Vector | None:
+def _descend(probe: "_Probe", start: Vector, near: list[tuple[float, float]]) -> Vector | None:
     """Sequential quadratic programming to a feasible minimum, or None."""
-    probe = _Probe(loss, excess)
     constraints: list[dict[str, Any]] = []
     if probe.constraints(start)[0].size:
         constraints = [
@@ -199,12 +209,18 @@ def _descend(loss: Loss, excess: Excess, start: Vector, near: list[tuple[float, 
 
 
 class _Probe:
-    """Values and finite differences of a loss and of constraints, each in one call for all neighbours of a point."""
+    """Values and finite differences of a loss and of constraints, each in one call for all neighbours of a point.
+
+    Attributes:
+        calls: how many gradients of the loss were asked for.
+    """
 
     def __init__(self, loss: Loss, excess: Excess) -> None:
         self._loss, self._excess = loss, excess
+        self.calls = 0
 
     def objective(self, z: Vector) -> tuple[float, Vector]:
+        self.calls += 1
         values = self._loss(self._around(z)).expand(2 * len(z) + 1).numpy()
         return float(values[0]), self._slopes(values[None], len(z))[0]
 
