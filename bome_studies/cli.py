@@ -111,7 +111,7 @@ def reproduce(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Repeat an experiment of the paper: figures, and each claim beside what is found. Goes on where it was stopped."""
+    """Repeat an experiment of the paper: figures, and each claim beside the result. Goes on where it was stopped."""
     known("study", study, (*REPRODUCE, ALL))
     if record is not None and study != RECORDED:
         raise ProblemError(f"--record is for {RECORDED} only, whose runs take hours")
@@ -152,7 +152,7 @@ def bench(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare with other software: figures, and each aim beside what is found. Goes on where it was stopped."""
+    """Compare with other software: figures, and each aim beside the result. Goes on where it was stopped."""
     known("study", study, BENCH)
     order = Order("bench", study, preset, workers, out, docs, quiet=quiet, as_json=as_json)
     folder = out if out is not None else Path("runs") / f"bench-{study}-{preset.value}"

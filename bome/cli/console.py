@@ -68,11 +68,13 @@ def number(value: float | None) -> str:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table that fits the terminal; piped output has 80 columns."""
-    grid = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         grid.add_column(column, overflow="fold")
     for row in rows:
         grid.add_row(*map(printable, row))
+    if title:
+        _console().print(title, style="bold")
     _console().print(grid)
 
 

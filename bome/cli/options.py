@@ -25,12 +25,12 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated. 'bome ls settings' lists them."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of whatever the task draws.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of all random numbers.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write; by default a place in runs/.")]
 Docs = Annotated[
     Path | None, typer.Option("--docs", metavar="DIR", help="Also write NAME.json, NAME.md and figures here.")
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that a verb of bome wrote.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors and warnings only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout, and nothing else there.")]
 

@@ -190,7 +190,7 @@ def choose(logits: Mapping[str, Array], labels: Array) -> Verdict:
     """The candidate of the lowest expected error on held-out rows, each at the temperature that suits it best.
 
     Candidates have different penalties and so are more or less sure of the same answers; their order of the classes is
-    what is to be compared. The expected error, one less the probability of the right class, is bounded: a few hopeless
+    what is to be compared. The expected error, one minus the probability of the right class, is bounded: a few hopeless
     rows do not decide, as they would by the cross entropy. Of the models of one name the best one speaks for it.
 
     Args:

@@ -50,7 +50,7 @@ class Config:
         task: the name of the task.
         method: the name of the method, or `name:variant`.
         set: the settings given by hand.
-        seed: of whatever the task draws.
+        seed: of all that is random in the task.
         oracle: how to differentiate.
         log_every: steps between rows of `metrics.jsonl`.
         save_every: steps between checkpoints.

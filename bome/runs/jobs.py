@@ -35,7 +35,7 @@ class Job:
         task: the name of the task.
         method: the name of the method, or `name:variant`.
         values: the settings given by hand.
-        seed: of whatever the task draws.
+        seed: of all that is random in the task.
         log_every: steps between rows of its history.
         resolve: whether the inner problem is also solved afresh at the end.
     """

@@ -77,7 +77,7 @@ def plan(task: str, method: str = "bome", given: Mapping[str, Any] | None = None
         method: the name of a method, or `name:variant`.
         given: settings by name, as text or as values: those of `Settings`, of the task (`variant`, `start`) and the
             method's own.
-        seed: of whatever the task draws.
+        seed: of all that is random in the task.
     """
     values = parse_settings(task, method, given or {})
     return plan_on(build_task(task, values, seed), task, method, values, seed)

@@ -125,7 +125,7 @@ def _compared(text: str, place: str, results: Results, a: Entry, b: Entry, least
     (mean, error), words = results.difference(a, b)
     known = error is not None and a.complete and b.complete
     close = least == 0 and error is not None and abs(mean) <= 2 * error
-    found = f"{a.title} less {b.title}: {words}"
+    found = f"{a.title} minus {b.title}: {words}"
     return Claim(text, place, results.task, found, mean >= least and mean > 0 if known and not close else None)
 
 

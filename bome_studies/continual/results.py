@@ -156,7 +156,7 @@ class Results:
 
     @staticmethod
     def difference(a: Entry, b: Entry) -> tuple[Number, str]:
-        """ACC of a less that of b on the seeds that both have: mean and standard error, and all of it in words."""
+        """ACC of a minus that of b on the seeds that both have: mean and standard error, and all of it in words."""
         apart = [x - y for x, y in zip(a.runs.values("acc"), b.runs.values("acc"), strict=False)]
         number = mean_and_error(apart)
         seeds = f"{len(apart)} common seed{'s' if len(apart) > 1 else ''}"

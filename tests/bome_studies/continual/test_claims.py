@@ -69,7 +69,7 @@ def test_tuned_bome_is_compared_with_the_best_of_the_others() -> None:
         for name, acc, tried in (("offline", 90.0, 1), ("er", 70.0, 1), ("mer", 82.0, 3), ("ctn+bome", 81.5, 2))
     ]
     text = "With settings chosen on the tuning tasks BOME is ahead of all others"
-    told = "ctn+bome, tuned less mer, tuned: -0.50 ± 0.00 points on 2 common seeds; chosen from 2 and 3 settings"
+    told = "ctn+bome, tuned minus mer, tuned: -0.50 ± 0.00 points on 2 common seeds; chosen from 2 and 3 settings"
     for missing, holds in (((), False), (("ablation",), False), (("selected",), None)):
         short = tuple(Missing(variant, "") for variant in missing)
         every = replace(found, entries=(*found.entries, *tuned), missing=short)

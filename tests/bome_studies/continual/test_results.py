@@ -11,7 +11,7 @@ from tests.support.continual_results import results, summary_of
 def test_comparisons_are_made_on_common_seeds_and_say_so() -> None:
     found = results([81.0, 80.0, 60.0], [78.0, 79.0])
     claim = next(c for c in claims(found) if "by 1.5 points" in c.text)
-    assert claim.found == "ctn+bome less ctn+itd: 2.00 ± 1.00 points on 2 common seeds"
+    assert claim.found == "ctn+bome minus ctn+itd: 2.00 ± 1.00 points on 2 common seeds"
 
 
 def test_settings_at_an_end_of_their_grid_are_named() -> None:
