@@ -94,7 +94,7 @@ def run(
     problem: Problem,
     method: Method,
     *,
-    outer_opt: Optimizer,
+    outer_opt: Optimizer | None = None,
     inner_opt: Optimizer | None = None,
     data: Data | None = None,
     stop: Stop | None = None,
@@ -112,7 +112,7 @@ def run(
     Args:
         problem: the losses and the live variables, which are changed in place.
         method: the algorithm.
-        outer_opt: optimiser of v.
+        outer_opt: optimiser of v; None in a problem without v.
         inner_opt: optimiser of θ; by default plain SGD with the inner map's step size.
         data: batches for g and f; by default both losses get `None`.
         stop: when to end; by default after 1,000 steps.

@@ -53,7 +53,8 @@ class Problem:
     Args:
         outer: f, the outer loss `(v, theta, batch) -> scalar`.
         inner: g, the inner loss, of the same signature.
-        v: starting value of the outer variable: a tensor, a list or dict of tensors, an `nn.Module` or a `PerSample`.
+        v: starting value of the outer variable: a tensor, a list or dict of tensors, an `nn.Module` or a `PerSample`;
+            None for a problem without one, min f(θ) over the minimisers of g, whose losses get None for v.
         theta: starting value of the inner variable: a tensor, a list or dict of tensors, or an `nn.Module`.
         project_v: projection for v after each step: one for each of its tensors, a dict of them by name, or
             `joint(...)` for all of its tensors together.
@@ -70,8 +71,8 @@ class Problem:
         self,
         outer: Loss,
         inner: Loss,
-        v: Any,
-        theta: Any,
+        v: Any = None,
+        theta: Any = None,
         project_v: Projections | None = None,
         project_theta: Projections | None = None,
         *,

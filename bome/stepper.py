@@ -23,7 +23,15 @@ from bome.oracles.traces import generators, replay, snapshot
 from bome.per_sample import RowSGD
 from bome.problem import Batches, Problem
 from bome.projections import Rules
-from bome.stepper_checks import check_rowwise, default_optimiser, first_not_finite, groups_of, is_finite, surely_finite
+from bome.stepper_checks import (
+    check_rowwise,
+    default_optimiser,
+    first_not_finite,
+    groups_of,
+    is_finite,
+    outer_optimiser,
+    surely_finite,
+)
 from bome.variable import Variable
 
 
@@ -38,7 +46,7 @@ class Stepper:
     Args:
         problem: the two losses and the live variables.
         method: such as `BOME(GradientDescent(lr=0.01, steps=10))`.
-        outer_opt: a `torch.optim` optimiser over the tensors of v; applies δ_v.
+        outer_opt: a `torch.optim` optimiser over the tensors of v; applies δ_v. None in a problem without v.
         inner_opt: one over the tensors of θ; applies δ_θ. By default plain SGD with the inner map's step size.
         oracle: how to differentiate: "auto", "autograd", "func", "backward", or an `Oracle`.
 
@@ -55,7 +63,7 @@ class Stepper:
         self,
         problem: Problem,
         method: Method,
-        outer_opt: Optimizer,
+        outer_opt: Optimizer | None = None,
         inner_opt: Optimizer | None = None,
         oracle: OracleName | Oracle = "auto",
     ) -> None:
@@ -69,9 +77,9 @@ class Stepper:
         if method.inner_map is not None:
             self.oracle.check_inner(method.inner_map)
         check_accepted(problem, method)
-        self.outer_opt = outer_opt
+        self.outer_opt = outer_optimiser(problem.v, outer_opt)
         self.inner_opt = inner_opt if inner_opt is not None else default_optimiser(problem.theta, method)
-        self._groups_v = groups_of(problem.v, self.outer_opt, "outer_opt")
+        self._groups_v = groups_of(problem.v, self.outer_opt, "outer_opt") if problem.v.given else []
         self._groups_theta = groups_of(problem.theta, self.inner_opt, "inner_opt")
         if problem.v.table is not None:
             check_rowwise(self.outer_opt)
@@ -293,8 +301,11 @@ class Stepper:
             raise ProblemError("no gradient flows from the inner loss to theta: is it used, and not detached?")
         if not links.get(("f", "theta")) and not links.get(("f", "v")):
             raise ProblemError("no gradient flows from the outer loss to v or theta: is it detached?")
-        if not links.get(("g", "v")) and not links.get(("f", "v")):
-            raise ProblemError("no gradient flows from either loss to v: is it used, and not detached or rounded?")
+        if self.problem.v.given and not links.get(("g", "v")) and not links.get(("f", "v")):
+            raise ProblemError(
+                "no gradient flows from either loss to v: is it used, and not detached or rounded? leave v out if "
+                "there is none"
+            )
         self._connected = True
 
     def _check_second_order(self, batches: Batches) -> None:

@@ -20,6 +20,15 @@ def default_optimiser(theta: Variable, method: Method) -> Optimizer:
     return SGD(theta.leaves, lr=lr)
 
 
+def outer_optimiser(v: Variable, given: Optimizer | None) -> Optimizer:
+    """The one given; without v one that has nothing to do."""
+    if given is None and v.given:
+        raise ProblemError("outer_opt is missing: pass an optimiser of v, such as torch.optim.SGD(v, lr=...)")
+    if given is not None and not v.given:
+        raise ProblemError("outer_opt is given, but there is no v: leave it out")
+    return given if given is not None else SGD([torch.zeros(())], lr=1.0)
+
+
 def groups_of(variable: Variable, optimiser: Optimizer, argument: str) -> list[int]:
     """The number of the parameter group of each leaf; every leaf must be in the optimiser, and nothing else.
 

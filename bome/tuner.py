@@ -159,6 +159,8 @@ class Tuner:
 
     def attach(self, stepper: Stepper) -> None:
         """Start on a stepper, or continue on it after `load_state_dict`."""
+        if not stepper.problem.v.given:
+            raise ProblemError("a tuner scales the step of v, and the problem has no v: run it without a tuner")
         inner = getattr(stepper.method, "inner", None)
         if not isinstance(inner, InnerMap):
             raise ProblemError(f"{stepper.method.name} has no inner map whose T could be tuned: run it without a tuner")

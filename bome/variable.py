@@ -23,7 +23,7 @@ class Variable:
 
     Attributes:
         role: "v" or "theta".
-        value: the object the user gave.
+        value: the object the user gave; None for the v of a problem without v.
         leaves: the live tensors (of a module: its trainable parameters).
         names: a name for each of them, for messages.
         module: the module, where the variable is one.
@@ -42,11 +42,11 @@ class Variable:
             self.names = tuple(f"{role}[{n!r}]" for n in self.keys)
             self.leaves: Leaves = tuple(p for _, p in named)
         else:
-            named = list(_flatten(self._form, role))
+            named = list(_flatten(self._form, role)) if self.given else []
             self.keys = tuple(value) if isinstance(value, Mapping) else ()
             self.names = tuple(n for n, _ in named)
             self.leaves = tuple(t for _, t in named)
-        if not self.leaves:
+        if not self.leaves and self.given:
             frozen = self.module is not None and any(True for _ in self.module.parameters())
             raise ProblemError(
                 f"{role} has no tensor to optimise"
@@ -55,12 +55,21 @@ class Variable:
         for name, leaf in zip(self.names, self.leaves, strict=True):
             _check_leaf(name, leaf)
 
+    @property
+    def given(self) -> bool:
+        """Whether there is one at all: a problem need not have a v."""
+        return self.value is not None or self.role == "theta"
+
     def seen(self, leaves: Leaves) -> Any:
-        """What a loss sees: the tensors in the user's own form (tensor, list, dict), or the module."""
-        return self.module if self.module is not None else _unflatten(self._form, iter(leaves))
+        """What a loss sees: the tensors in the user's own form (tensor, list, dict), the module, or None without v."""
+        if self.module is not None or not self.given:
+            return self.module
+        return _unflatten(self._form, iter(leaves))
 
     def rules(self, projections: Projections | None) -> Rules:
         """A projection, or none, for each leaf, or one for all of them."""
+        if projections is not None and not self.given:
+            raise ProblemError(f"project_{self.role} is given, but there is no {self.role}: leave it out")
         if isinstance(projections, Rules):
             return projections
         if isinstance(projections, Joint):

@@ -49,7 +49,7 @@ def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
     S is the identity and the products are the Euclidean ones. A schedule may begin or end with step sizes of 0: where θ
     does not move, those of v are relative to their own largest.
     """
-    unit = max(metric.theta) or max(metric.v) or 1.0
+    unit = max(metric.theta) or max(metric.v, default=0.0) or 1.0
     weights = [s / unit for s in metric.v + metric.theta]
     return Products(*products(df.v + df.theta, dq.v + dq.theta, weights))
 

@@ -98,6 +98,8 @@ class Method(ABC):
 
     constrained: ClassVar[bool] = False
     """Whether it takes problems with constraints on (v, θ)."""
+    chooses: ClassVar[bool] = False
+    """Whether f chooses where g has several minimisers, so that it solves problems without v; else θ is any of them."""
     moves_theta: ClassVar[bool] = True
     """Whether θ moves by the optimiser of θ or by its step size; else a step takes θ from the inner map alone."""
     separable: ClassVar[bool] = False
@@ -156,6 +158,10 @@ def check_accepted(problem: Problem, method: Method) -> None:
     """Refuse a problem that the method cannot solve."""
     if problem.constraints and not method.constrained:
         raise UnsupportedError(f"{method.name} takes no constraints: use the method bome-qp, or bome.solve")
+    if not problem.v.given and not method.chooses:
+        raise UnsupportedError(
+            f"{method.name} takes θ from g alone, and there is no v: use bome, pbgd, f2sa, bvfsm, meha or penalty"
+        )
     reason = method.refusal(problem)
     if reason is not None:
         raise UnsupportedError(f"{method.name} cannot solve this problem: {reason}")

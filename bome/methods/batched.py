@@ -60,6 +60,11 @@ class Batched(Method):
         return "func" if self.method.requires == Needs.FIRST_ORDER else "autograd"
 
     @property
+    def chooses(self) -> bool:  # type: ignore[override]
+        """As the method."""
+        return self.method.chooses
+
+    @property
     def inner_map(self) -> InnerMap | None:
         """As the method."""
         return self.method.inner_map

@@ -63,6 +63,7 @@ class BOME(Method):
     eps: float = 0.0
 
     name: ClassVar[str] = "bome"
+    chooses: ClassVar[bool] = True
     settles = "solution"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "published": {"eps": 1e-8},

@@ -90,6 +90,7 @@ class BVFSM(Method):
     steps: int | None = None
 
     name: ClassVar[str] = "bvfsm"
+    chooses: ClassVar[bool] = True
     settles = "penalty"
     accuracy: ClassVar[tuple[str, ...]] = ()
     bias: ClassVar[str] = "its regularisers fall only like 1/ln k"

@@ -46,6 +46,11 @@ class Compiled(Method):
         return self.method.requires
 
     @property
+    def chooses(self) -> bool:  # type: ignore[override]
+        """As the method."""
+        return self.method.chooses
+
+    @property
     def constrained(self) -> bool:  # type: ignore[override]
         """As the method."""
         return self.method.constrained

@@ -78,6 +78,7 @@ class F2SA(Method):
     lam_step: float = 0.1
 
     name: ClassVar[str] = "f2sa"
+    chooses: ClassVar[bool] = True
     settles = "penalty"
     accuracy: ClassVar[tuple[str, ...]] = ("lam",)
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {

@@ -50,6 +50,7 @@ class MEHA(Method):
     p: float = 0.25
 
     name: ClassVar[str] = "meha"
+    chooses: ClassVar[bool] = True
     settles = "penalty"
     accuracy: ClassVar[tuple[str, ...]] = ("c", "gamma")
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"boat": {"c": 0.2, "p": 0.25, "gamma": 100.0}}

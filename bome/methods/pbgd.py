@@ -55,6 +55,7 @@ class PBGD(Method):
     omega: Omega = "restart"
 
     name: ClassVar[str] = "pbgd"
+    chooses: ClassVar[bool] = True
     settles = "penalty"
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"warm": {"omega": "warm"}}
 

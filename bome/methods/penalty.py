@@ -74,6 +74,7 @@ class Penalty(Method):
     pairing: Pairing = "sum"
 
     name: ClassVar[str] = "penalty"
+    chooses: ClassVar[bool] = True
     accuracy: ClassVar[tuple[str, ...]] = ("inner", "gamma")
     bias: ClassVar[str] = "O(1/γ), and γ seldom grows"
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP

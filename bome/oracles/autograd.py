@@ -48,7 +48,7 @@ class AutogradOracle(Oracle):
 
     def _gradients(self, which: Which, value: Tensor, leaves: Leaves) -> tuple[Tensor | None, ...]:
         """∂value/∂leaves, None where the value does not depend on a leaf."""
-        if not value.requires_grad:
+        if not value.requires_grad or not leaves:
             return (None,) * len(leaves)
         if self._checkpoints(which, value):
             raise UnsupportedError(

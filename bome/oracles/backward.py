@@ -73,7 +73,7 @@ class BackwardOracle(Oracle):
         with torch.enable_grad():
             value = self.problem.live_loss(which, v, self._theta, batch)
             value = value if weight == 1.0 else weight * value
-        if value.requires_grad:
+        if value.requires_grad and (wanted or not self._partial):
             self._partial = self._partial and not self._checkpoints(which, value)
             value.backward(inputs=wanted if self._partial else None)  # type: ignore[no-untyped-call]
         return value.detach()

@@ -32,7 +32,7 @@ class Linear:
         self._counts["xvp"] += wrt != "theta"
         self._counts["hvp"] += wrt != "v"
         used = [(y, c) for y, c in zip(self._outputs, z, strict=True) if y.requires_grad]
-        if not used:
+        if not used or not inputs:
             parts: Leaves = tuple(torch.zeros_like(x) for x in inputs)
         else:
             parts = torch.autograd.grad(
