@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from bome._checks import check_count
 from bome._typing import Leaves
-from bome.certificate import Certificate, certify
+from bome.certificate import Certificate, allowed, certify
 from bome.core.ranks import Ranks
 from bome.core.roll_call import watched
 from bome.core.signals import signals
@@ -29,7 +29,7 @@ from bome.oracles import Oracle, OracleName
 from bome.oracles.traces import snapshot
 from bome.problem import Problem
 from bome.stepper import Stepper
-from bome.stopping import MaxSteps, Progress, Stop
+from bome.stopping import MaxSteps, Progress, Stop, reason
 from bome.storage import checkpoint
 from bome.storage.history import History
 from bome.storage.together import save_together
@@ -106,6 +106,7 @@ def run(
     record: Record | None = None,
     progress: Callable[[Progress], None] | None = None,
     solve_inner: Callable[[Leaves, Leaves], Leaves] | None = None,
+    certify_on: int | Data = 1,
 ) -> Result:
     """Solve a bilevel problem.
 
@@ -124,9 +125,11 @@ def run(
         record: where to write history and checkpoints; nothing is written by default.
         progress: called after every step.
         solve_inner: the inner solution as a function of (v, θ), for an exact certificate.
+        certify_on: what the certificate is measured on: so many random batches (at least 4 for a verdict), or the next
+            batches of other `Data`, such as all data. Without minibatches it is all data in any case.
     """
     check_count("log_every", log_every)
-    _check_parts(data, stop, schedulers)
+    _check_parts(data, stop, schedulers, certify_on)
     stepper = Stepper(problem, method, outer_opt, inner_opt, oracle)
     session = _Session(stepper, data if data is not None else Data(), tuple(schedulers), tuner)
     stop = stop if stop is not None else MaxSteps(1000)
@@ -134,7 +137,7 @@ def run(
     with signals(record is not None) as asked, watched(ranks) as watch, _open(record, session) as history:
         if tuner is not None:
             tuner.attach(stepper)
-        status, _ = session.agreed(stop(session.progress()) if stepper.k else None, [])
+        status, _ = session.agreed(reason(stop, session.progress()) if stepper.k else None, [])
         while status is None:
             if watch is not None:
                 watch.step = stepper.k
@@ -143,7 +146,7 @@ def run(
             info = session.advance()
             if logged:
                 history.append({**session.row(stepper.k - 1), **info.numbers(), **extra})
-            status = stop(session.progress())
+            status = reason(stop, session.progress())
             if progress is not None:
                 progress(session.progress())
             status, number = session.agreed(status, asked)
@@ -154,7 +157,7 @@ def run(
                 raise RunInterruptedError(number, stepper.k)
         stepper.settle()
         state = session.state()
-        certificate = session.certificate(solve_inner)  # after the state: it draws one more batch
+        certificate = session.certificate(solve_inner, certify_on, history)  # after the state: it draws batches
         extra = dict(observe(problem)) if observe is not None else {}
         history.append({**session.row(stepper.k), **certificate.numbers(), **extra})
     return Result(
@@ -211,7 +214,9 @@ class _Session:
         """The part of a row of the history that every method has."""
         return {"step": step, "seconds": self.seconds, **{f"n_{kind}": n for kind, n in self.stepper.counts.items()}}
 
-    def certificate(self, solve_inner: Callable[[Leaves, Leaves], Leaves] | None) -> Certificate:
+    def certificate(
+        self, solve_inner: Callable[[Leaves, Leaves], Leaves] | None, on: int | Data, history: History
+    ) -> Certificate:
         """Certify the current point, by an oracle of its own so that the method's counts stay as they are."""
         stepper, problem = self.stepper, self.stepper.problem
         inner = stepper.method.inner_map
@@ -219,13 +224,19 @@ class _Session:
             inner = GradientDescent(lr=max(min(stepper.metric.theta), 1e-8), steps=10)  # a schedule may have ended at 0
         point = problem.point
         end = solve_inner(point.v, point.theta) if solve_inner is not None else None
-        rows, batches = problem.localise(self.data.draw(inner=1, outer=1))
+        drawn = on.draw(inner=1, outer=1) if isinstance(on, Data) else self.data.sampled(on)
+        rows, batches = problem.localise(drawn)
         if rows is not None:
             point = Pair(tuple(x[rows] for x in point.v), point.theta)
         share = None if self.inactive is None else int(self.inactive) / max(stepper.k, 1)
         restore = snapshot(problem)
         try:
-            certificate = certify(type(stepper.oracle)(problem), point, inner, batches, end, share)
+            certificate = certify(
+                type(stepper.oracle)(problem), point, inner, batches, end, share,
+                sample=not isinstance(on, Data) and not self.data.whole,
+                allowed=allowed(sum(stepper.counts.values())),
+                first=history.rows[0] if history.rows else {},
+            )  # fmt: skip
         finally:
             restore()
         if self.rising is not None and int(self.rising) > 0.1 * stepper.k:
@@ -293,7 +304,9 @@ class _Session:
             _restore_random(state["random"])
 
 
-def _check_parts(data: Data | None, stop: Stop | None, schedulers: Sequence[LRScheduler]) -> None:
+def _check_parts(
+    data: Data | None, stop: Stop | None, schedulers: Sequence[LRScheduler], certify_on: int | Data
+) -> None:
     """Refuse arguments that would fail only after the first step."""
     if data is not None and not isinstance(data, Data):
         raise ProblemError(
@@ -301,6 +314,8 @@ def _check_parts(data: Data | None, stop: Stop | None, schedulers: Sequence[LRSc
         )
     if stop is not None and not callable(stop):
         raise ProblemError(f"stop must be a rule such as MaxSteps(1000), got {stop!r}")
+    if not isinstance(certify_on, Data):
+        check_count("certify_on (random batches)", certify_on)
     if any(isinstance(scheduler, ReduceLROnPlateau) for scheduler in schedulers):
         raise ProblemError("ReduceLROnPlateau needs a measurement at each step: use a scheduler that counts steps")
 

@@ -27,8 +27,18 @@ class Progress(NamedTuple):
 class Stop(Protocol):
     """A rule that says after each step whether the run is over."""
 
-    def __call__(self, progress: Progress) -> str | None:
-        """Why the run is over, or None to go on."""
+    def __call__(self, progress: Progress) -> str | bool | None:
+        """Why the run is over, or None to go on; True and False will do."""
+
+
+def reason(stop: Stop, progress: Progress) -> str | None:
+    """Why a rule ends the run here, in words; None to go on."""
+    answer = stop(progress)
+    if answer is None or isinstance(answer, str):
+        return answer
+    if isinstance(answer, bool):
+        return "the stop rule said so" if answer else None
+    raise ProblemError(f"a stop rule must answer None to go on, or why the run is over, got {answer!r}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,10 @@ class MaxSeconds:
 
 @dataclass(frozen=True)
 class Stationary:
-    """When the estimate of 𝒦 is at most `tolerance`, looked at every `every` steps (each look waits for the device)."""
+    """When the estimate of 𝒦 is at most `tolerance`, looked at every `every` steps (each look waits for the device).
+
+    One look at an estimate is no verdict: whether the answer is right, the certificate says.
+    """
 
     tolerance: float
     every: int = 100
@@ -85,11 +98,11 @@ class Stationary:
         check_count("every", self.every)
 
     def __call__(self, progress: Progress) -> str | None:
-        """Over at a stationary point."""
+        """Over where 𝒦 is small."""
         kkt = None if progress.info is None else progress.info.kkt
         if kkt is None or progress.step % self.every:
             return None
-        return f"stationary: 𝒦 ≈ {float(kkt):.2e}" if float(kkt) <= self.tolerance else None
+        return f"𝒦 ≈ {float(kkt):.2e} at one look" if float(kkt) <= self.tolerance else None
 
 
 @dataclass(frozen=True)
@@ -104,4 +117,4 @@ class FirstOf:
 
     def __call__(self, progress: Progress) -> str | None:
         """The first reason."""
-        return next((reason for rule in self.rules if (reason := rule(progress)) is not None), None)
+        return next((why for rule in self.rules if (why := reason(rule, progress)) is not None), None)

@@ -1,43 +1,28 @@
-"""The stationarity measure of the paper, estimated and exact, and what it tells."""
+"""A certificate for the answer of a method: the measures of the paper, and what tests say."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
+
+import torch
 
 from bome._typing import Leaves
-from bome.certificate.verdict import Certificate, Test
-from bome.core.barrier import euclidean, kkt_gradient
-from bome.core.trees import Pair, sub
+from bome.certificate.looks import Looks, Meter, halves
+from bome.certificate.measure import stationarity
+from bome.certificate.probe import Probe
+from bome.certificate.questions import TOLERANCE, Path, Questions
+from bome.certificate.verdict import Certificate
+from bome.core.trees import Pair, clone
 from bome.inner import InnerMap
 from bome.oracles import Oracle
 from bome.problem import Batches
 
-
-@dataclass(frozen=True)
-class Stationarity:
-    """𝒦 = min_{λ≥0} ‖∇f + λ∇q‖² + q at one point, with q measured from some end point of the inner problem.
-
-    Attributes:
-        kkt: 𝒦.
-        gradient: its first part.
-        q: its second part.
-        f_norm: ‖∇f‖, the scale to judge the first part by.
-        cos: the cosine between ∇f and ∇q; −1 where the two losses oppose each other.
-    """
-
-    kkt: float
-    gradient: float
-    q: float
-    f_norm: float
-    cos: float
+MOST, SHARE = 500, 10
+"""The most evaluations of a certificate; and it takes at most the tenth part of those of the run."""
 
 
-def stationarity_at(oracle: Oracle, point: Pair, end: Leaves, batches: Batches) -> Stationarity:
-    """𝒦 with q(v, θ) = g(v, θ) − g(v, end): exact where `end` is the inner solution."""
-    v, theta = point
-    g = oracle.inner(v, theta, batches.inner[0])
-    g_end = oracle.inner(v, end, batches.inner[0], wrt="v")
-    f = oracle.outer(v, theta, batches.outer[0])
-    dq = Pair(sub(g.grad.v, g_end.grad.v), g.grad.theta)
-    return _stationarity(f.grad, dq, float(g.value - g_end.value))
+def allowed(evaluations: int) -> int:
+    """How many evaluations the certificate of a run with so many of its own may take, beside the look-aheads."""
+    return min(MOST, evaluations // SHARE)
 
 
 def certify(
@@ -47,61 +32,63 @@ def certify(
     batches: Batches,
     exact_end: Leaves | None = None,
     lambda_zero_share: float | None = None,
+    *,
+    sample: bool = False,
+    allowed: int = MOST,
+    first: Mapping[str, Any] | None = None,
 ) -> Certificate:
-    """Certify a point by look-aheads of T and 2T steps, and by the inner solution where it is known."""
-    v, theta = point
-    g = oracle.inner(v, theta, batches.inner[0])
-    once = oracle.look_ahead(v, theta, g, inner, batches.inner[:1])
-    twice = oracle.look_ahead(v, theta, g, inner.with_steps(2 * inner.steps), batches.inner[:1])
-    f = oracle.outer(v, theta, batches.outer[0])
-    dq = Pair(sub(g.grad.v, once.grad.v), g.grad.theta)
-    here = _stationarity(f.grad, dq, float(g.value - once.value))
-    q_twice = float(g.value - twice.value)
-    exact = None if exact_end is None else stationarity_at(oracle, point, exact_end, batches).kkt
+    """Certify a point: by look-aheads of T and 2T steps, by inner descents from here and elsewhere, by moves of v.
+
+    Args:
+        oracle: of its own, since evaluations are counted.
+        point: (v, θ).
+        inner: the inner map of the method.
+        batches: all data as one batch each, or several random ones.
+        exact_end: the inner solution, where it is known.
+        lambda_zero_share: the share of steps with λ = 0, which only the run knows.
+        sample: whether the batches are random ones.
+        allowed: the most evaluations; the look-aheads are made in any case.
+        first: the first row of the history, whose f and g tell divergence.
+    """
+    meter = Meter()
+    looks = Looks(oracle, batches, meter)
+    path = _path(looks, point, inner)
+    f = looks.f(*point)
+    once, twice = (stationarity(f, path.first, end) for end in (path.once, path.twice))
+    exact = None if exact_end is None else stationarity(f, path.first, looks.g(point.v, exact_end, "v"))
+    meter.allowed = max(allowed, meter.spent)
+    start = {name: value for name, value in (first or {}).items() if isinstance(value, float)}
+    parts = [Looks(oracle, part, meter) for part in halves(batches)] if sample else [looks]
+    questions = Questions(
+        looks, [Probe(part, point) for part in parts], f, path, exact_end, start, len(batches.inner) if sample else 0
+    )
     return Certificate(
         f=float(f.value),
-        g=float(g.value),
-        kkt=here.kkt,
-        kkt_gradient=here.gradient,
-        q=here.q,
-        q_twice=q_twice,
-        cos=here.cos,
+        g=path.values[0],
+        q=once.q,
+        kkt=once.kkt,
+        kkt_gradient=once.gradient,
+        q_twice=twice.q,
+        cos=once.cos,
         lambda_zero_share=lambda_zero_share,
-        exact_kkt=exact,
-        tests=(_rise(here), _balance(here), _enough(here, q_twice, inner.steps)),
+        exact_kkt=None if exact is None else exact.kkt,
+        tests=tuple(questions.answers()),
+        claim=f"stationary to {TOLERANCE:.0%}" + (f" on {len(batches.inner)} random batches" if sample else ""),
+        evaluations=dict(meter.counts),
     )
 
 
-def _stationarity(df: Pair, dq: Pair, q: float) -> Stationarity:
-    products = euclidean(df, dq)
-    gradient = float(kkt_gradient(products))
-    norms = float((products.ff * products.qq).sqrt())
-    cos = float(products.fq) / norms if norms > 0 else 0.0
-    return Stationarity(gradient + q, gradient, q, float(products.ff.sqrt()), cos)
-
-
-def _rise(here: Stationarity) -> Test:
-    holds = here.q >= -1e-12
-    said = "the inner steps decrease g" if holds else f"g rises along the look-ahead (q̂ = {here.q:.1e}): lower inner_lr"
-    return Test("the inner steps decrease g", -here.q, 1e-12, holds, said)
-
-
-def _balance(here: Stationarity) -> Test:
-    left = here.gradient / here.f_norm**2 if here.f_norm > 0 else 0.0
-    name = "the constraint balances ∇f"
-    if abs(here.kkt) <= 1e-6 or left <= 0.05:
-        return Test(
-            name, left, 0.05, True, f"{left:.1%} of ‖∇f‖² is not balanced by the constraint, 𝒦 ≈ {here.kkt:.1e}"
-        )
-    if here.q <= 1e-4 * here.f_norm**2:  # ∇q̂ vanishes where θ is optimal, so that nothing can balance ∇f there
-        said = f"θ solves the inner problem (q̂ = {here.q:.0e}); there 𝒦 does not tell whether v is optimal"
-        return Test(name, left, 0.05, None, said)
-    return Test(name, left, 0.05, False, f"{left:.0%} of ‖∇f‖² is not balanced by the constraint; run longer")
-
-
-def _enough(here: Stationarity, q_twice: float, steps: int) -> Test:
-    if here.q <= 1e-9:
-        return Test("T is enough", None, 0.25, True, "T is enough")
-    more = q_twice / here.q - 1
-    said = f"T = {steps} may be too small: 2T inner steps find {more:.0%} more decrease of g"
-    return Test("T is enough", more, 0.25, more <= 0.25, said if more > 0.25 else "T is enough")
+def _path(looks: Looks, point: Pair, inner: InnerMap) -> Path:
+    """2T + 1 inner steps, so that an even and an odd number of them can be compared."""
+    v, theta = point.v, clone(point.theta)
+    buffers, values, kept = inner.start(theta), [], []
+    for t in range(2 * inner.steps + 2):
+        wanted = t in (0, inner.steps, 2 * inner.steps)
+        g = looks.g(v, theta, "both" if wanted else "theta")
+        values.append(float(g.value))
+        if wanted:
+            kept.append(g)
+        with torch.no_grad():
+            buffers = inner.advance_(theta, g.grad.theta, buffers)
+            theta = clone(looks.onto_theta(theta))
+    return Path(inner.steps, values, *kept)

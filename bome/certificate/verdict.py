@@ -14,7 +14,7 @@ class Test:
         value: the number that was found; None where there is none.
         limit: the largest number that passes; None where there is none.
         passed: whether it holds; None if that could not be told.
-        text: what was found, in words that can stand in a list of several.
+        text: what was found, in words that can stand in a list of several; empty where there is nothing to say.
     """
 
     __test__: ClassVar[bool] = False  # for pytest, which would take it for one of its own
@@ -23,7 +23,7 @@ class Test:
     value: float | None
     limit: float | None
     passed: bool | None
-    text: str
+    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,4 +86,5 @@ def verdict(tests: Sequence[Test], claim: str = "stationary") -> str:
     untold = [test.text for test in tests if test.passed is None]
     if untold or not tests:
         return f"not known whether it is {claim.split()[0]}: " + ("; ".join(untold) or "nothing was tested")
-    return f"{claim}: " + "; ".join(test.text for test in tests)
+    said = "; ".join(test.text for test in tests if test.text)
+    return f"{claim}: {said}" if said else claim

@@ -201,6 +201,16 @@ class Data:
             inner=tuple(self.inner.next() for _ in range(inner)), outer=tuple(self.outer.next() for _ in range(outer))
         )
 
+    @property
+    def whole(self) -> bool:
+        """Whether each batch is all data."""
+        return isinstance(self.inner, Constant) and isinstance(self.outer, Constant)
+
+    def sampled(self, batches: int) -> Batches:
+        """So many batches of each kind; one where it is all data."""
+        number = 1 if self.whole else batches
+        return self.draw(inner=number, outer=number)
+
     def state_dict(self) -> dict[str, Any]:
         """The positions of both."""
         return {"inner": self.inner.state_dict(), "outer": self.outer.state_dict()}

@@ -24,7 +24,7 @@ def test_the_rules_say_why() -> None:
     assert MaxSeconds(2.5)(at(seconds=2.4)) is None
     assert MaxSeconds(2.5)(at(seconds=2.5)) == "2.5 seconds spent"
     assert Stationary(1e-3, 5)(at(10, 2e-3)) is None
-    assert Stationary(1e-3, 5)(at(10, 1e-4)) == "stationary: 𝒦 ≈ 1.00e-04"
+    assert Stationary(1e-3, 5)(at(10, 1e-4)) == "𝒦 ≈ 1.00e-04 at one look"
 
 
 def test_stationarity_is_looked_at_only_now_and_then_and_only_where_it_is_measured() -> None:
