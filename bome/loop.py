@@ -29,7 +29,7 @@ from bome.oracles import Oracle, OracleName
 from bome.oracles.traces import snapshot
 from bome.problem import Problem
 from bome.stepper import Stepper
-from bome.stopping import MaxSteps, Progress, Stop, reason
+from bome.stopping import MaxSteps, Progress, Stop
 from bome.storage import checkpoint
 from bome.storage.history import History
 from bome.storage.together import save_together
@@ -137,7 +137,7 @@ def run(
     with signals(record is not None) as asked, watched(ranks) as watch, _open(record, session) as history:
         if tuner is not None:
             tuner.attach(stepper)
-        status, _ = session.agreed(reason(stop, session.progress()) if stepper.k else None, [])
+        status, _ = session.agreed(session.progress().ended_by(stop) if stepper.k else None, [])
         while status is None:
             if watch is not None:
                 watch.step = stepper.k
@@ -146,7 +146,7 @@ def run(
             info = session.advance()
             if logged:
                 history.append({**session.row(stepper.k - 1), **info.numbers(), **extra})
-            status = reason(stop, session.progress())
+            status = session.progress().ended_by(stop)
             if progress is not None:
                 progress(session.progress())
             status, number = session.agreed(status, asked)

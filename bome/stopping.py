@@ -23,22 +23,21 @@ class Progress(NamedTuple):
     evaluations: int
     seconds: float
 
+    def ended_by(self, stop: "Stop") -> str | None:
+        """Why a rule ends the run here, in words; None to go on."""
+        answer = stop(self)
+        if answer is None or isinstance(answer, str):
+            return answer
+        if isinstance(answer, bool):
+            return "the stop rule said so" if answer else None
+        raise ProblemError(f"a stop rule must answer None to go on, or why the run is over, got {answer!r}")
+
 
 class Stop(Protocol):
     """A rule that says after each step whether the run is over."""
 
     def __call__(self, progress: Progress) -> str | bool | None:
         """Why the run is over, or None to go on; True and False will do."""
-
-
-def reason(stop: Stop, progress: Progress) -> str | None:
-    """Why a rule ends the run here, in words; None to go on."""
-    answer = stop(progress)
-    if answer is None or isinstance(answer, str):
-        return answer
-    if isinstance(answer, bool):
-        return "the stop rule said so" if answer else None
-    raise ProblemError(f"a stop rule must answer None to go on, or why the run is over, got {answer!r}")
 
 
 @dataclass(frozen=True)
@@ -117,4 +116,4 @@ class FirstOf:
 
     def __call__(self, progress: Progress) -> str | None:
         """The first reason."""
-        return next((why for rule in self.rules if (why := reason(rule, progress)) is not None), None)
+        return next((why for rule in self.rules if (why := progress.ended_by(rule)) is not None), None)

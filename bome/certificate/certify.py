@@ -1,9 +1,10 @@
 """A certificate for the answer of a method: the measures of the paper, and what tests say."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from bome._typing import Leaves
 from bome.certificate.looks import Looks, Meter, halves
@@ -12,9 +13,11 @@ from bome.certificate.probe import Probe
 from bome.certificate.questions import TOLERANCE, Path, Questions
 from bome.certificate.verdict import Certificate
 from bome.core.trees import Pair, clone
-from bome.inner import InnerMap
+from bome.inner import InnerMap, Look, StepMap
 from bome.oracles import Oracle
+from bome.oracles.base import Eval
 from bome.problem import Batches
+from bome.solver import Solver
 
 MOST, SHARE = 500, 10
 """The most evaluations of a certificate; and it takes at most the tenth part of those of the run."""
@@ -52,7 +55,7 @@ def certify(
     """
     meter = Meter()
     looks = Looks(oracle, batches, meter)
-    path = _path(looks, point, inner)
+    path = _path(looks, point, inner, batches.inner[0])
     f = looks.f(*point)
     once, twice = (stationarity(f, path.first, end) for end in (path.once, path.twice))
     exact = None if exact_end is None else stationarity(f, path.first, looks.g(point.v, exact_end, "v"))
@@ -78,17 +81,32 @@ def certify(
     )
 
 
-def _path(looks: Looks, point: Pair, inner: InnerMap) -> Path:
-    """2T + 1 inner steps, so that an even and an odd number of them can be compared."""
+def _path(looks: Looks, point: Pair, inner: InnerMap, batch: Any) -> Path:
+    """2T + 1 inner steps, so that an even and an odd number of them can be compared; a `Solver` has only an end."""
     v, theta = point.v, clone(point.theta)
-    buffers, values, kept = inner.start(theta), [], []
+    if isinstance(inner, Solver):
+        first, end = looks.g(v, theta), looks.g(v, inner.solve(looks.problem, v, theta, batch), "v")
+        return Path(1, [float(first.value), *[float(end.value)] * 3], first, end, end)
+    assert isinstance(inner, StepMap)  # noqa: S101 - there is no third kind
+    buffers, values, kept = inner.start(theta), list[float](), list[Eval]()
     for t in range(2 * inner.steps + 2):
         wanted = t in (0, inner.steps, 2 * inner.steps)
         g = looks.g(v, theta, "both" if wanted else "theta")
         values.append(float(g.value))
         if wanted:
             kept.append(g)
-        with torch.no_grad():
-            buffers = inner.advance_(theta, g.grad.theta, buffers)
-            theta = clone(looks.onto_theta(theta))
+        if t <= 2 * inner.steps:
+            buffers = inner.step_(theta, _seen_once(g, partial(looks.g, v, theta, "theta")), buffers)
+            looks.problem.project_theta.write(theta)
     return Path(inner.steps, values, *kept)
+
+
+def _seen_once(first: Eval, again: Callable[[], Eval]) -> Look:
+    """Looks at g for an inner step: what is seen first is known already."""
+    known = [first]
+
+    def look() -> tuple[Tensor, Leaves]:
+        g = known.pop() if known else again()
+        return g.value, g.grad.theta
+
+    return look

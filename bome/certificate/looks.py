@@ -2,17 +2,18 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 
-from bome._typing import Leaves, Projection
+from bome._typing import Leaves
 from bome.core.microbatches import MicroBatches
 from bome.core.ranks import shard_of
 from bome.core.trees import dot
 from bome.oracles import Oracle
-from bome.oracles.base import Eval, Wrt, generators, replay
+from bome.oracles.base import Eval, Wrt
+from bome.oracles.traces import generators, replay
 from bome.problem import Batches
 
 DOUBT = 3.0
@@ -77,8 +78,7 @@ class Looks:
 
     Attributes:
         meter: what evaluations are charged to.
-        onto_v: the projection of v onto its set.
-        onto_theta: that of θ.
+        problem: whose losses they are.
     """
 
     def __init__(self, oracle: Oracle, batches: Batches, meter: Meter) -> None:
@@ -86,7 +86,7 @@ class Looks:
         self._oracle = oracle
         self._batches = {"f": _joined(batches.outer), "g": _joined(batches.inner)}
         self._noise = generators()
-        self.onto_v, self.onto_theta = _onto(oracle.problem.project_v), _onto(oracle.problem.project_theta)
+        self.problem = oracle.problem
 
     def f(self, v: Leaves, theta: Leaves, wrt: Wrt = "both") -> Eval:
         """f and its gradient."""
@@ -117,11 +117,6 @@ def halves(batches: Batches) -> tuple[Batches, ...]:
 def _joined(batches: Sequence[Any]) -> Any:
     """Several batches as one."""
     return batches[0] if len(batches) == 1 else MicroBatches(batches)
-
-
-def _onto(rules: Sequence[Projection | None]) -> Callable[[Leaves], Leaves]:
-    """The projections of a variable as one."""
-    return lambda x: tuple(leaf if rule is None else rule(leaf) for leaf, rule in zip(x, rules, strict=True))
 
 
 def sizes(x: Leaves, least: float) -> list[float]:

@@ -61,6 +61,7 @@ class Probe:
         self.looks, self.point = looks, point
         self.found: list[Place] = []
         self._generator = torch.Generator().manual_seed(0)
+        self._drawn = point.theta
 
     @cached_property
     def f(self) -> float:
@@ -78,8 +79,8 @@ class Probe:
         v, theta = self.point
         df, dg = [], []
         for radius in (0.1, 0.3, 1.0):
-            there = self._beside(theta, radius, self.looks.onto_theta)
-            aside = self._beside(v, radius, self.looks.onto_v)
+            there = self._beside(theta, radius, self.looks.problem.project_theta)
+            aside = self._beside(v, radius, self.looks.problem.project_v)
             df.append(abs(float(self.looks.f(aside, there, "v").value) - self.f))
             dg.append(abs(float(self.looks.g(v, there, "v").value) - self.g))
         rounding = 1e3 * torch.finfo(theta[0].dtype).eps
@@ -101,14 +102,20 @@ class Probe:
         return min(self.found, key=lambda place: place.value)
 
     def fresh(self, radius: float) -> Leaves:
-        """A start for θ elsewhere, at a distance in units of its size, at least 1."""
-        return self.looks.onto_theta(near(self.point.theta, radius, 1.0, self._generator))
+        """A start for θ elsewhere, at a distance in units of its size, at least 1; opposite to the last if negative."""
+        if radius > 0:
+            self._drawn = near(self.point.theta, radius, 1.0, self._generator)
+        else:
+            self._drawn = sub(scale(2.0, self.point.theta), self._drawn)
+        return self.looks.problem.project_theta(self._drawn)
 
     def moved(self, direction: Leaves, radius: float) -> Leaves:
         """v, moved along a direction by a part of its size, at least 1; within its set."""
         size = math.sqrt(sum(s * s * x.numel() for s, x in zip(sizes(self.point.v, 0.0), self.point.v, strict=True)))
         norm = math.sqrt(float(dot(direction, direction)))
-        return self.looks.onto_v(axpy(radius * max(1.0, size) / norm if norm > 0 else 0.0, direction, self.point.v))
+        return self.looks.problem.project_v(
+            axpy(radius * max(1.0, size) / norm if norm > 0 else 0.0, direction, self.point.v)
+        )
 
     @property
     def size(self) -> float:
@@ -146,7 +153,7 @@ class Probe:
 
     def _descent(self, look: Callable[[Leaves], Place], start: Leaves, gain: float, steps: int) -> Reached:
         size = 0.1 * math.sqrt(sum(s * s * x.numel() for s, x in zip(sizes(start, 0.1), start, strict=True)))
-        return descend(look, start, self.looks.onto_theta, size, gain, steps)
+        return descend(look, start, self.looks.problem.project_theta, size, gain, steps)
 
 
 def _middle(values: list[float]) -> float:

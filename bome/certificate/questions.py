@@ -24,8 +24,8 @@ BALANCE = 0.05
 """The largest difference between two estimates of the share of ‖∇f‖² that the constraint does not balance."""
 GROWTH = 1e6
 """A loss that has grown by this factor diverges."""
-RADII = (1.0, 10.0, 0.1, 3.0)
-"""How far fresh starts are from θ, in units of its size."""
+RADII = (10.0, -10.0, 1.0, -1.0)
+"""How far fresh starts are from θ, in units of its size; every second one is opposite to the one before."""
 PUSHES = (1e-3, 1e-2)
 """How far a push moves θ, in the same units."""
 MOVES = (0.1, 0.01)
@@ -87,6 +87,7 @@ class Questions:
         """The tests, until one fails or the evaluations are spent."""
         for name, ask in (
             ("the values are sound", self._sound),
+            ("the constraints hold", self._constrained),
             ("the inner steps settle", self._settles),
             ("the batches tell", self._enough_batches),
             ("θ solves the inner problem", self._solved),
@@ -115,6 +116,12 @@ class Questions:
                 said = f"the run diverges: {loss} = {here:.1e}, after {before:.1e} at the start: lower the step sizes"
                 return Test(name, abs(here) / max(1.0, abs(before)), GROWTH, False, said)
         return Test(name, None, GROWTH, True)
+
+    def _constrained(self, name: str) -> Test:
+        """Nothing is known of constraints: a descent of g alone leaves them."""
+        if not self.looks.problem.constraints:
+            return Test(name, None, None, True)
+        return Test(name, None, None, None, "the certificate of a run does not look at constraints")
 
     def _settles(self, name: str) -> Test:
         """Whether the inner steps go down: not to and fro between bounds, and not up."""

@@ -68,6 +68,7 @@ def _run(run: Run) -> dict[str, Any]:
         "status": tables.status(run),
         "results": tables.results(run),
         "certificate": tables.certificate(run),
+        "tests": tables.tests(run.summary.get("certificate") or {}),
         "settings": tables.settings(run),
         "command": run.command,
     }

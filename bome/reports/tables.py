@@ -33,6 +33,10 @@ CERTIFICATE = (
 """Each number of a certificate: its key, its name and what it means."""
 
 
+OUTCOMES = {"True": "yes", "False": "no", "None": "not known"}
+"""What the outcome of a test is called, by its text in Python."""
+
+
 def number(value: Any) -> str:
     """A number for people; a dash where there is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -110,6 +114,21 @@ def status(run: Run) -> str:
 def verdict(run: Run) -> str:
     """The certificate in words."""
     return sentence(str(_part(run.summary, "certificate").get("verdict", ""))) or status(run)
+
+
+def tests(values: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """What a certificate has tested: what must hold, whether it does, the number that was found, and the limit."""
+    rows = values.get("tests")
+    return [
+        (
+            str(row.get("name")),
+            OUTCOMES.get(str(row.get("passed")), "–"),
+            number(row.get("value")),
+            number(row.get("limit")),
+        )
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, Mapping)
+    ]
 
 
 def certificate(run: Run) -> list[tuple[str, str, str]]:

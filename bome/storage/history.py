@@ -17,6 +17,10 @@ Value = float | int | str | None
 Row = dict[str, Value]
 
 
+MEASURED = ("f", "g", "q", "lam", "kkt_gradient", "kkt", "cos", "tail")
+"""What steps measure; a method that does not measure one of them has no such column."""
+
+
 class History:
     """Rows of named values, appended one at a time.
 
@@ -84,12 +88,12 @@ class History:
             self._reopen(self._path)
 
     def column(self, name: str) -> list[float]:
-        """Return one value per row; NaN where the row has no number of that name.
+        """Return one value per row; NaN where the row has no number of that name, as λ in a run of a method without λ.
 
         Raises:
-            ProblemError: there are rows, but none has that name.
+            ProblemError: there are rows, none has that name, and it is nothing that other methods measure.
         """
-        if self.rows and not any(name in row for row in self.rows):
+        if self.rows and name not in MEASURED and not any(name in row for row in self.rows):
             known = ", ".join(sorted({key for row in self.rows for key in row}))
             raise ProblemError(f"the history has no column {name!r}; it has {known}")
         return [_number(row.get(name)) for row in self.rows]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.optim import SGD
 
+from bome.errors import ProblemError
 from bome.loop import Result, run
 from bome.methods.base import Info
 from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Progress, Stationary, Stop
@@ -47,10 +48,23 @@ def finished(stop: Stop | None) -> Result:
 
 @pytest.mark.parametrize(
     ("stop", "steps"),
-    [(MaxSteps(7), 7), (MaxEvaluations(51), 11), (None, 1000), (FirstOf((MaxSteps(9), MaxSteps(4))), 4)],
+    [
+        (MaxSteps(7), 7),
+        (MaxEvaluations(51), 11),
+        (None, 1000),
+        (FirstOf((MaxSteps(9), MaxSteps(4))), 4),
+        (lambda progress: progress.step >= 6, 6),
+        (FirstOf((lambda progress: progress.step >= 3, MaxSteps(9))), 3),
+    ],
 )
 def test_a_run_ends_by_its_rule(stop: Stop | None, steps: int) -> None:
     """A step of T = 3 costs 5 evaluations: 51 are spent after 11."""
     result = finished(stop)
     assert result.steps == steps
     assert result.evaluations == {"g": 4 * steps, "f": steps}
+
+
+def test_a_rule_may_answer_true_or_false_and_nothing_else() -> None:
+    assert finished(lambda progress: progress.step >= 2).status == "the stop rule said so"
+    with pytest.raises(ProblemError, match=r"^a stop rule must answer None to go on, or why the run is over, got 0$"):
+        finished(lambda progress: 0)  # type: ignore[arg-type]

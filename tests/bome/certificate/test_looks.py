@@ -67,7 +67,3 @@ def test_random_points_are_as_far_as_the_size_of_each_leaf_says() -> None:
     drawn = near(x, 0.1, 0.5, torch.Generator().manual_seed(0))
     assert float((drawn[0] - x[0]).std()) == pytest.approx(0.3, rel=0.05)
     assert float(drawn[1].std()) == pytest.approx(0.05, rel=0.05)
-
-
-def test_points_are_projected_with_the_rules_of_the_problem() -> None:
-    assert _looks().onto_theta((torch.tensor([5.0], dtype=F64),))[0].tolist() == [2.0]

@@ -6,7 +6,7 @@ import torch
 from bome import AutogradOracle, Batches, Problem, box
 from bome.certificate.looks import Looks, Meter
 from bome.certificate.probe import SIGMA, Probe
-from bome.problem import Projections
+from bome.variable import Projections
 
 F64 = torch.float64
 
@@ -49,7 +49,8 @@ def test_from_a_corner_scales_are_measured_on_the_side_that_is_within() -> None:
 
 def test_starts_and_moves_stay_within_their_sets_and_are_as_long_as_said() -> None:
     probe = _probe(0.9, 0.9, box(-1, 1))
-    assert all(-1 <= float(probe.fresh(radius)[0]) <= 1 for radius in (0.1, 1, 10))
+    assert [abs(float(probe.fresh(radius)[0])) for radius in (1e3, -1e3)] == [1.0, 1.0]
+    assert float(probe.fresh(0.01)[0]) + float(probe.fresh(-0.01)[0]) == pytest.approx(1.8)
     up = (torch.ones(1, dtype=F64),)
     assert float(probe.moved(up, 0.05)[0]) == pytest.approx(0.95)
     assert float(probe.moved(up, 0.5)[0]) == 1.0

@@ -1,11 +1,11 @@
 """The tables of a report: numbers for people, no empty rows, every number of a certificate explained."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
 
-from bome.certificate import Certificate
+from bome.certificate import Certificate, Test
 from bome.reports import tables
 from bome.reports.runs import Run
 from tests.support.runs import make_run
@@ -74,6 +74,18 @@ def test_every_number_of_a_certificate_is_explained() -> None:
     assert rows[0][:2] == ("𝒦, estimated", "0.5")
     assert all(value == "–" for _, value, _ in rows[1:])
     assert tables.certificate(make_run([])) == []
+
+
+def test_the_tests_of_a_certificate_are_a_table() -> None:
+    made = [
+        asdict(Test("θ solves the inner problem", 0.25, 0.01, False, "g can fall")),
+        asdict(Test("T is long enough", None, 0.3, None)),
+    ]
+    assert tables.tests({"tests": made}) == [
+        ("θ solves the inner problem", "no", "0.25", "0.01"),
+        ("T is long enough", "not known", "–", "0.3"),
+    ]
+    assert tables.tests({"tests": "damaged"}) == tables.tests({"tests": [3]}) == tables.tests({}) == []
 
 
 def test_settings_are_marked_where_they_were_given_by_hand() -> None:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bome.errors import ProblemError, StorageError
+from bome.methods.base import Info
 from bome.storage import history as module
-from bome.storage.history import History, Row
+from bome.storage.history import MEASURED, History, Row
 
 ROWS: list[Row] = [
     {"step": 0, "f": 0.1, "note": None},
@@ -166,8 +167,13 @@ def test_column_has_a_number_for_every_row() -> None:
     assert history.column("f") == [0.1, math.inf, 0.30000000000000004]
     assert str(history.column("q")) == "[nan, -1e-300, nan]"
     assert all(map(math.isnan, history.column("note")))
+    assert str(history.column("lam")) == "[nan, nan, nan]"  # other methods measure it
     with pytest.raises(ProblemError, match="no column 'loss'; it has f, note, q, step"):
         history.column("loss")
+
+
+def test_what_steps_measure_is_known_to_the_history() -> None:
+    assert set(MEASURED) == {*Info._fields, "kkt"}
 
 
 def test_a_closed_history_can_be_read_but_not_written(tmp_path: Path) -> None:
