@@ -8,8 +8,7 @@ import typer
 from bome.cli.console import StoppedError, line, note, number, print_json, progress_bar, resumable, table
 from bome.cli.options import Json, Out, Quiet, Seed, Settings, parse_settings
 from bome.reports import write_solution
-from bome.runs.directory import REPORT
-from bome.runs.solving import INTERRUPTED, SAVE_EVERY, SOLVE, Assignment, solve_into
+from bome.runs.solving import SAVE_EVERY, SOLVE, Assignment, solve_into
 from bome.stopping import Progress
 from bome.storage.folder import Folder, free_place
 
@@ -43,20 +42,20 @@ def solve(
     spec = vars(assignment)
     folder = out if out is not None else free_place(f"solve-{task}-seed{seed}", SOLVE, spec)
     state = Folder(folder).claim(SOLVE, spec, assignment.command(folder, jobs))
-    summary = Folder(folder).summary()
+    summary, stopped = Folder(folder).summary(), None
     if state == "finished" and summary is not None:
         if not quiet:
             note("finished already: nothing to do; a larger --budget needs another --out")
     else:
         with resumable(folder), progress_bar(budget, quiet=quiet or as_json) as bar:
             progress = _by_evaluations(bar.follow(task, budget))
-            summary = solve_into(folder, assignment, jobs=jobs, save_every=save_every, progress=progress)
-    page = write_solution(folder) if summary["status"] != INTERRUPTED else folder / REPORT
+            summary, stopped = solve_into(folder, assignment, jobs=jobs, save_every=save_every, progress=progress)
     _show(task, summary, quiet=quiet, as_json=as_json)
-    if summary["status"] == INTERRUPTED:
-        stopped = StoppedError(130)
-        stopped.add_note(f"this is the best so far; continue with: {Folder(folder).again}")
-        raise stopped
+    if stopped is not None:
+        error = StoppedError(128 + stopped)
+        error.add_note(f"this is the best so far; continue with: {Folder(folder).again}")
+        raise error
+    page = write_solution(folder)
     if not quiet and not as_json:
         line(f"report: {page}")
 

@@ -28,6 +28,8 @@ from bome.storage.history import History
 
 CHOICE, VERDICT = 400, 600
 """Evaluations that are kept back for what follows the search; of a small budget a tenth and a fifth."""
+INTERRUPTED = "interrupted by"
+"""How the status of a search begins that a signal has ended; its name follows."""
 SEARCH_TIME = 0.8
 """The share of the seconds that the search may take."""
 
@@ -113,10 +115,10 @@ class Session:
                 self._save_sometimes(before.steps)
         except Spent:
             if self._asked:
-                return f"interrupted by {signal.Signals(self._asked[0]).name}"
+                return f"{INTERRUPTED} {signal.Signals(self._asked[0]).name}"
             return f"{terms.seconds} seconds spent" if self._late() else f"{terms.budget} evaluations spent"
         except KeyboardInterrupt:
-            return f"interrupted by {signal.SIGINT.name}"
+            return f"{INTERRUPTED} {signal.SIGINT.name}"
         finally:
             self.losses.meter.spent = Counter(self.state.spent)
             self._save()

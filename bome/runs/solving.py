@@ -6,6 +6,7 @@ checkpoints/     states to continue from
 summary.json     the outcome; written last
 """
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from bome.core.trees import Pair
 from bome.errors import ProblemError, StorageError
 from bome.loop import Record
 from bome.nested.result import Found, Solution
+from bome.nested.session import INTERRUPTED
 from bome.nested.solve import BUDGET, solve
 from bome.runs.directory import FINISHED
 from bome.runs.names import TASKS
@@ -29,9 +31,6 @@ from bome.tasks.task import Task
 
 SOLVE = "solve"
 """The kind of folder."""
-
-INTERRUPTED = "interrupted"
-"""The status of a solution that was asked for too early."""
 
 SAVE_EVERY = 20
 """Evaluations of the value function between checkpoints."""
@@ -106,11 +105,11 @@ def solve_into(
     jobs: int = 1,
     save_every: int = SAVE_EVERY,
     progress: Callable[[Progress], None] | None = None,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], int | None]:
     """Solve a task in a folder, or go on there; the summary is written unless the work was interrupted.
 
     Returns:
-        The summary.
+        The summary, and the number of the signal that interrupted the work, if one did.
     """
     task = assignment.build()
     seed_everything(assignment.seed)
@@ -124,17 +123,23 @@ def solve_into(
         record=Record(folder, save_every, resume=True),
         progress=progress,
     )
-    summary = summarised(task, result)
-    if summary["status"] == FINISHED:
+    summary, number = summarised(task, result), signal_of(result)
+    if number is None:
         Folder(folder).finish(summary)
-    return summary
+    return summary, number
+
+
+def signal_of(result: Solution) -> int | None:
+    """The number of the signal that ended a search; None if it came to its end."""
+    found = result.status.startswith(INTERRUPTED)
+    return signal.Signals[result.status.split()[-1]].value if found else None
 
 
 def summarised(task: Task, result: Solution) -> dict[str, Any]:
     """The outcome as JSON holds it."""
     point, optimum = task.problem.point, task.optimum
     return {
-        "status": INTERRUPTED if result.status == INTERRUPTED else FINISHED,
+        "status": FINISHED if signal_of(result) is None else "interrupted",
         "reason": result.status,
         "steps": result.steps,
         "runs": result.runs,

@@ -1,6 +1,8 @@
 """`bome solve`: what it prints, what it leaves on disk, how it refuses and continues."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from rich.cells import cell_len
 
 from bome.cli.main import execute
 from bome.cli.solve import vector
+from bome.nested import session
+from bome.nested.search import Search, State, advanced
 
 SMALL = ["solve", "bolib-bard1991ex1", "--budget", "600"]
 
@@ -48,6 +52,30 @@ def test_equal_seeds_give_equal_summaries(place: Path) -> None:
     for name in ("x", "y"):
         assert execute([*SMALL, "--out", name, "--quiet"]) == 0
     one, other = (json.loads((place / name / "summary.json").read_text()) for name in ("x", "y"))
+    assert {**one, "seconds": 0} == {**other, "seconds": 0}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_shows_the_best_so_far_and_the_command_that_goes_on_bit_for_bit(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    assert execute([*SMALL, "--out", "whole", "--quiet"]) == 0
+    seen = iter(range(1000))
+
+    def interrupt(search: Search, state: State) -> State:
+        if next(seen) == 5:
+            os.kill(os.getpid(), number)
+        return advanced(search, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "advanced", interrupt)
+        assert execute([*SMALL, "--out", "x"]) == 128 + number
+    printed = capsys.readouterr()
+    assert f"interrupted by {number.name}" in printed.out
+    assert printed.err == "error: interrupted; this is the best so far; continue with: bome resume x\n"
+    assert not (place / "x" / "summary.json").exists()
+    assert execute(["resume", "x", "--quiet"]) == 0
+    one, other = (json.loads((place / name / "summary.json").read_text()) for name in ("whole", "x"))
     assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 

@@ -43,7 +43,8 @@ def test_a_task_with_minibatches_is_refused_with_what_to_use() -> None:
 def test_the_summary_says_what_the_result_says(tmp_path: Path) -> None:
     assignment = Assignment("bolib-bard1991ex1", budget=600)
     Folder(tmp_path / "x").claim("solve", vars(assignment), assignment.command(tmp_path / "x", 1))
-    summary = solve_into(tmp_path / "x", assignment)
+    summary, stopped = solve_into(tmp_path / "x", assignment)
+    assert stopped is None
     assert json.loads((tmp_path / "x" / "summary.json").read_text()) == json.loads(json.dumps(summary))
     assert read_assignment(tmp_path / "x") == assignment
     task = assignment.build()
