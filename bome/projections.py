@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bome._checks import check_count
+from bome._checks import check_count, check_nonnegative
 from bome._typing import Array, Leaves, Projection
 from bome.core.ranks import is_sharded, shard_of, whole
 from bome.errors import ProblemError
@@ -89,29 +89,33 @@ class Ball(Set):
 
 @dataclass(frozen=True)
 class Simplex(Set):
-    """Rows (the last dimension) that are non-negative and sum to 1, by sorting (Held, Wolfe and Crowder, 1974).
+    """Rows (the last dimension) of entries of at least `floor` that sum to 1, by sorting (Held, Wolfe, Crowder, 1974).
 
     Relative to the largest entry of each row: the projection of x + c is that of x, and with entries of 2^53 the sum of
     a row no longer feels the 1 that is taken from it.
     """
 
+    floor: float = 0.0
+
     def nearest(self, x: Tensor) -> Tensor:
-        """Row by row."""
-        y = x.double()
+        """Row by row; the part of 1 above the floor is shared out as it would be without one."""
+        y, left = x.double(), 1 - self.floor * x.shape[-1]
+        if left <= 0:
+            raise ProblemError(f"simplex(floor={self.floor}) has no room for rows of {x.shape[-1]} entries")
         y = y - y.amax(dim=-1, keepdim=True)
         u = y.sort(dim=-1, descending=True).values
-        excess = u.cumsum(dim=-1) - 1
+        excess = u.cumsum(dim=-1) - left
         count = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=torch.float64)
         support = (u * count > excess).sum(dim=-1, keepdim=True)
         shift = excess.gather(-1, support - 1) / support
-        return (y - shift).clamp(min=0).to(x.dtype)
+        return ((y - shift).clamp(min=0) + self.floor).to(x.dtype)
 
     def rows(self, like: Tensor) -> Rows:
-        """−x ≤ 0, and a sum for each row."""
+        """−x ≤ −floor, and a sum for each row."""
         n, width = like.numel(), like.shape[-1]
         unit = torch.eye(n, dtype=torch.float64, device=like.device)
         sums = unit.reshape(n // width, width, n).sum(1)
-        return Rows(-unit, unit.new_zeros(n), sums, unit.new_ones(n // width))
+        return Rows(-unit, unit.new_full((n,), -self.floor), sums, unit.new_ones(n // width))
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +236,15 @@ def ball(radius: float) -> Ball:
     return Ball(radius)
 
 
-def simplex() -> Simplex:
-    """Rows (the last dimension) that are non-negative and sum to 1."""
-    return Simplex()
+def simplex(floor: float = 0.0) -> Simplex:
+    """Rows (the last dimension) of entries of at least `floor` that sum to 1.
+
+    Args:
+        floor: a small share that every entry keeps, so that none is switched off for good: at 0 an entry has no effect
+            on θ any more, and noise can take it there.
+    """
+    check_nonnegative("the floor of a simplex", floor)
+    return Simplex(floor)
 
 
 def half_space(a: Entries, b: float) -> Polyhedron:

@@ -32,6 +32,7 @@ RULES: dict[str, Projection] = {
     "nonnegative": nonnegative(),
     "ball": ball(2),
     "simplex": simplex(),
+    "simplex with a floor": simplex(floor=0.1),
 }
 SIX: dict[str, Projection] = RULES | {
     "half-space": half_space([1, 1, 1, 0, -2, 0], 0.5),
@@ -95,20 +96,21 @@ def test_points_of_the_set_stay_where_they_are() -> None:
         torch.testing.assert_close(rule(inside), inside, rtol=0, atol=1e-16)
 
 
-def test_the_simplex_projection_is_the_solution_of_its_quadratic_problem() -> None:
-    """Against SLSQP on min ½‖y − x‖², y ≥ 0, Σy = 1, for 30 random x of 5 entries."""
+@pytest.mark.parametrize("floor", [0.0, 0.1])
+def test_the_simplex_projection_is_the_solution_of_its_quadratic_problem(floor: float) -> None:
+    """Against SLSQP on min ½‖y − x‖², y ≥ floor, Σy = 1, for 30 random x of 5 entries."""
     for seed in range(30):
         x = _random(5, seed=seed).numpy()
         found = scipy.optimize.minimize(
             lambda y, x=x: 0.5 * ((y - x) ** 2).sum(),
             np.full(5, 0.2),
             jac=lambda y, x=x: y - x,
-            bounds=[(0, None)] * 5,
+            bounds=[(floor, None)] * 5,
             constraints={"type": "eq", "fun": lambda y: y.sum() - 1, "jac": lambda y: np.ones(5)},
             method="SLSQP",
             options={"ftol": 1e-14},
         )
-        np.testing.assert_allclose(simplex()(torch.from_numpy(x)).numpy(), found.x, atol=1e-6)
+        np.testing.assert_allclose(simplex(floor)(torch.from_numpy(x)).numpy(), found.x, atol=1e-6)
 
 
 def test_rows_are_projected_onto_the_simplex_one_by_one() -> None:
@@ -219,6 +221,8 @@ def test_a_variable_tells_the_rows_of_all_its_tensors() -> None:
     assert rows.E.tolist() == [[0, 0, 1, 1, 1]]
     assert rows.A.shape == (7, 5)
     assert rows.A[:2].tolist() == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
+    floored = simplex(0.1).rows(leaves[0])
+    assert (floored.A.tolist(), floored.b.tolist()) == ([[-1, 0], [0, -1]], [-0.1, -0.1])
     free = Rules((None, None)).rows(leaves)
     assert free is not None
     assert (free.A.shape, free.E.shape) == ((0, 5), (0, 5))
@@ -258,6 +262,8 @@ def test_bounds_in_tensors_fix_and_free_entries() -> None:
         (lambda: box(float("nan"), 2), "^box needs low <= high"),
         (lambda: box(torch.inf, torch.inf), "^box needs low <= high"),
         (lambda: box(torch.zeros(2), 1)(torch.zeros(3)), r"^the bounds of box have shape \(2,\), the tensor \(3,\)$"),
+        (lambda: simplex(-0.1), r"^the floor of a simplex must be 0 or a positive number, got -0.1$"),
+        (lambda: simplex(0.5)(torch.zeros(2)), r"^simplex\(floor=0.5\) has no room for rows of 2 entries$"),
         (lambda: ball(0), "^ball needs a positive radius, got 0$"),
         (lambda: half_space([1, 2], 0)(torch.zeros(3)), "^the set has 2 columns, but the tensor 3 entries$"),
         (lambda: polyhedron([[1], [-1]], [0, -1]), r"^polyhedron\(A, b\) has no point: no x satisfies all rows$"),
