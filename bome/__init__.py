@@ -30,6 +30,7 @@ from bome.stepper import Stepper
 from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Progress, Stationary, Stop
 from bome.storage.history import History
 from bome.tuner import Tuner
+from bome.worth import Refit, Start, refit
 
 if TYPE_CHECKING:
     from bome import tasks, testing
@@ -59,10 +60,10 @@ __all__ = [
     "DataMixture", "FirstOf", "FuncOracle", "GradientDescent", "History", "HyperCleaner", "Indexed",
     "LearnedRegularization", "LearnedRegularizationRegressor", "MaxEvaluations", "MaxSeconds", "MaxSteps",
     "MicroBatches", "Minibatches", "NonFiniteError", "PerSample", "Problem", "ProblemError", "Progress", "RankError",
-    "RankSampler", "Record", "Result", "RowSGD", "RunInterruptedError", "Solution", "Solver", "Stationary", "Stepper",
-    "Stop", "StorageError", "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine", "ball", "box", "data",
-    "gather_rows", "half_space", "hypergradcheck", "joint", "methods", "nonnegative", "polyhedron", "product",
-    "register", "run", "simplex", "solve", "tasks", "testing",
+    "RankSampler", "Record", "Refit", "Result", "RowSGD", "RunInterruptedError", "Solution", "Solver", "Start",
+    "Stationary", "Stepper", "Stop", "StorageError", "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine",
+    "ball", "box", "data", "gather_rows", "half_space", "hypergradcheck", "joint", "methods", "nonnegative",
+    "polyhedron", "product", "refit", "register", "run", "simplex", "solve", "tasks", "testing",
 ]  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The only bilevel loop: draws batches, steps, logs, saves, certifies, stops."""
 
-import random
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -19,6 +16,7 @@ from bome._typing import Leaves
 from bome.certificate import Certificate, allowed, certify
 from bome.core.ranks import Ranks
 from bome.core.roll_call import watched
+from bome.core.seeds import random_state, restore_random
 from bome.core.signals import signals
 from bome.core.trees import Pair
 from bome.data.streams import Data
@@ -275,7 +273,7 @@ class _Session:
             "info": None if self.info is None else list(self.info),
             "inactive": self.inactive,
             "rising": self.rising,
-            "random": _random_state(),
+            "random": random_state(),
         }
 
     def load(self, newest: checkpoint.Checkpoint) -> None:
@@ -301,7 +299,7 @@ class _Session:
         self.info = None if state["info"] is None else Info(*state["info"])
         self.inactive, self.rising = state["inactive"], state["rising"]
         if rank < newest.ranks:
-            _restore_random(state["random"])
+            restore_random(state["random"])
 
 
 def _check_parts(
@@ -377,22 +375,3 @@ def _like(fresh: Any, saved: Any) -> Any:
 def _holds_function(value: Any) -> bool:
     items = value if isinstance(value, (list, tuple)) else [value]
     return any(callable(item) for item in items)
-
-
-def _random_state() -> dict[str, Any]:
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - the state of users' code is saved, not used here
-    return {
-        "python": random.getstate(),
-        "numpy": [kind, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
-
-
-def _restore_random(state: dict[str, Any]) -> None:
-    random.setstate(state["python"])
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
-    torch.set_rng_state(state["torch"])
-    if state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])

@@ -15,6 +15,7 @@ NAMES = {
     "sets": "box ball simplex nonnegative half_space polyhedron affine product joint",
     "method": "BOME GradientDescent AdamDescent TorchOptim Solver AutogradOracle FuncOracle BackwardOracle",
     "solving": "Stepper run solve Record Result Solution Certificate History Tuner RowSGD RankSampler Data Minibatches",
+    "worth": "refit Refit Start",
     "stopping": "MaxSteps MaxEvaluations MaxSeconds Stationary FirstOf Stop Progress",
     "errors": (
         "BilevelError ProblemError UnsupportedError NonFiniteError StorageError RankError WorkerError "
@@ -27,7 +28,7 @@ NAMES = {
 }
 """Every public name by what it is for; a name that comes or goes is a change for users."""
 
-FUNCTIONS = {"gather_rows", *NAMES["sets"].split(), "run", "solve", "register", "hypergradcheck"}
+FUNCTIONS = {"gather_rows", *NAMES["sets"].split(), "run", "solve", "refit", "register", "hypergradcheck"}
 
 HEAVY = (
     *("bome.tasks", "bome.testing", "bome.runs", "bome.estimators", "bome.mixture", "bome.continual", "bome.apps"),

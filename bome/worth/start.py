@@ -1,0 +1,65 @@
+"""Where a run starts, and how a problem is put there for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from bome._typing import Leaves
+from bome.core.ranks import shard_of
+from bome.core.seeds import random_state, restore_random
+from bome.core.trees import Pair, clone
+from bome.errors import ProblemError
+from bome.oracles.traces import snapshot
+from bome.problem import Problem
+
+
+class Start:
+    """A copy of v, θ and the running statistics of a problem, in the memory of the CPU; make it before the run.
+
+    Args:
+        problem: as it is now.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.v, self.theta = (_away(leaves) for leaves in problem.point)
+        self.buffers = {name: _away((x,))[0] for name, x in problem.buffers.items()}
+
+    @property
+    def point(self) -> Pair:
+        """Where it was."""
+        return Pair(self.v, self.theta)
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a start of another problem."""
+        forms = [[(x.shape, x.dtype) for x in (*point.v, *point.theta)] for point in (self.point, problem.point)]
+        if forms[0] != forms[1] or self.buffers.keys() != problem.buffers.keys():
+            raise ProblemError("the start is of another problem: make Start(problem) before the run of this one")
+
+    def write(self, problem: Problem) -> None:
+        """Put θ and the running statistics of the problem there; v stays."""
+        _write(problem.point.theta, self.theta)
+        live = problem.buffers
+        _write(tuple(live.values()), tuple(self.buffers[name] for name in live))
+
+
+@contextmanager
+def undone(problem: Problem) -> Iterator[None]:
+    """Whatever is done to θ, running statistics and random generators is undone; θ is kept on the CPU meanwhile."""
+    restore, random, theta = snapshot(problem), random_state(), _away(problem.point.theta)
+    try:
+        yield
+    finally:
+        _write(problem.point.theta, theta)
+        restore()
+        restore_random(random)
+
+
+def _away(leaves: Leaves) -> Leaves:
+    return tuple(x if x.device.type == "cpu" else x.cpu() for x in clone(leaves))
+
+
+def _write(targets: Leaves, values: Leaves) -> None:
+    with torch.no_grad():
+        for target, value in zip(targets, values, strict=True):
+            target.copy_(shard_of(value, target))

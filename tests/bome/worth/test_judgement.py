@@ -1,0 +1,52 @@
+"""What is said of a refit: every warning where it is due, and nowhere else."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from bome.worth.judgement import Refit
+
+GOOD = Refit(
+    F=0.42, f=0.4, f_start=2.3, g_start=2.3, g=0.5, late=0.05, slope=1.0, slope_first=1.2, steps=1000, warm=False,
+    on_bounds=(), evaluations={"g": 1000},
+)  # fmt: skip
+
+
+def test_nothing_is_said_where_nothing_is_wrong() -> None:
+    assert GOOD.warnings == ()
+    assert str(GOOD) == "F(v) = 0.42 after 1,000 steps on g alone; f = 0.4 at the live θ"
+    assert replace(GOOD, F=0.3).warnings == ()  # better than the live θ
+    assert replace(GOOD, g_start=-2.0, g=-3.0).warnings == ()  # g may be negative
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"f": 0.16, "F": 1.81}, "f = 0.16 flatters: a θ trained on g alone has 1.81"),
+        ({"f": 0.4, "F": 0.6, "f_start": 0.4, "warm": True}, "f = 0.4 flatters"),
+        ({"slope": 0.01, "F": 2.28, "f": 2.28}, "v has switched g off: where θ starts ‖∇g‖ is 0.8% of what it was"),
+        ({"g": 0.001, "F": 2.6, "f": 2.6}, "v has made g easy: θ brings it to 1.0e-03, and f grows from 2.3 to 2.6"),
+        ({"late": 0.4}, "θ was still on its way: the second half of the steps brought 40% of the decrease of g"),
+        ({"F": math.inf}, "θ diverges when it is trained on g alone: refit with smaller steps"),
+        ({"on_bounds": ("v",)}, "v lies on its bound with all of its entries"),
+    ],
+)
+def test_each_warning_is_given_where_it_is_due_and_alone(change: dict[str, object], text: str) -> None:
+    found = replace(GOOD, **change)  # type: ignore[arg-type]
+    assert [warning[: len(text)] for warning in found.warnings] == [text]
+    assert str(found).splitlines()[1].startswith(text)
+
+
+def test_a_small_gradient_alone_is_no_sign_that_g_is_off() -> None:
+    """A g that is only scaled down still teaches θ; nor is anything said where the first v is not known."""
+    assert replace(GOOD, slope=0.01).warnings == ()
+    assert replace(GOOD, slope=0.01, F=2.28, f=2.28, slope_first=None).warnings == ()
+
+
+def test_the_gain_of_training_is_the_measure_whatever_the_scale_of_f() -> None:
+    """f and F may be shifted and scaled: only their share of f_start − f counts."""
+    for scale, shift in ((1e3, -5e3), (1e-3, 0.0)):
+        near, far = (replace(GOOD, f=shift, F=shift + x * scale, f_start=shift + scale) for x in (0.2, 0.3))
+        assert near.warnings == ()
+        assert len(far.warnings) == 1
