@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bome.certificate import Test
 from bome.nested.losses import Spent
-from bome.nested.sensitivity import Ties, prices, ties
+from bome.nested.sensitivity import Ties, balance, ties
 from bome.nested.sets import ByRows
 from bome.nested.survey import Dice
 from bome.nested.value import KEPT_Z, Memory, Point, Start, Value, ValueFunction
@@ -28,6 +28,8 @@ FRESH, PERTURBED, CLOSE = 12, 2, 3e-4
 """Inner starts, and how close the perturbed ones are, in reaches of θ."""
 POLLED, RADII = 8, (0.03, 0.003)
 """v that are looked at, and how far away they are, in reaches of v."""
+KINK, SIDES = 1e-4, 5
+"""How far away gradients are taken around a kink, in reaches of v; the seed of the directions."""
 TOLERANCE = 1e-2
 """The relative error of f that counts."""
 NAMES = (
@@ -98,8 +100,6 @@ class Judge:
                 memory = Memory(fresh, (Start(point.theta),), tuple(start.theta for start in fresh))
                 here = value.at(point.v, point.theta, self.sigma, memory)
                 done = replace(done, tests=(*done.tests, self._same(NAMES[1], here)))
-            if isinstance(value.sets, ByRows) and here.y:
-                done = replace(done, prices=prices(value.sets, here, self.sigma))
             with value.losses.meter.on("verdict"):
                 again = value.at(point.v, point.theta, 10 * self.sigma, here.memory)
                 done = replace(done, tests=(*done.tests, self._same(NAMES[2], again)))
@@ -107,6 +107,9 @@ class Judge:
             with value.losses.meter.on("ties"):
                 found = ties(value, point, here.memory.z, 10 * self.sigma)
                 done = replace(done, ties=found, tests=(*done.tests, self._agree(found)))
+            if isinstance(value.sets, ByRows) and here.y:
+                with value.losses.meter.on("prices"):
+                    done = replace(done, prices=self._prices(value.sets, here))
         except Spent:
             pass
         return done
@@ -158,6 +161,21 @@ class Judge:
         passed = gain <= TOLERANCE
         said = f"none of {POLLED} polled v has a lower value" if passed else f"a polled v is better by {gain:.1%} of f"
         return Test(NAMES[3], gain, TOLERANCE, passed, said)
+
+    def _prices(self, sets: ByRows, here: Value) -> Mapping[str, Tensor]:
+        """The shadow prices; none if no mean of gradients of ψ around here is nearly 0."""
+        flat, around = TOLERANCE * self.size / self.reach_v, [here]
+        found = balance(sets, around, self.sigma)
+        dice, way = Dice(SIDES), here.place.x
+        for number in range(POLLED):
+            if found.left <= flat:
+                return found.prices
+            way = -way if number % 2 else dice.normal(way)  # on both sides of a kink of ψ
+            v = here.place.x + KINK * self.reach_v * way / torch.linalg.vector_norm(way)
+            beside = self.value.at(v, self.point.theta, self.sigma, here.memory)
+            around += [beside] if beside.y else []
+            found = balance(sets, around, self.sigma)
+        return found.prices if found.left <= flat else {}
 
     def _agree(self, found: Ties) -> Test:
         """Whether it matters which inner minimiser is taken; if so, that is no failure, but has to be told."""

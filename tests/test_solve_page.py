@@ -1,0 +1,67 @@
+"""The page on solve is true: its example runs as printed, and brute force agrees with every number of it."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+PAGE = (Path(__file__).parent.parent / "docs" / "solve.md").read_text()
+NUMBER = r"-?\d+\.?\d*"
+
+
+def profit(
+    price: NDArray[np.float64], evening: float, seats: float = 50, seats_of_rival: float = 40
+) -> NDArray[np.float64]:
+    """Your profit at each price, by brute force over the prices of the rival; −∞ where passengers are left behind."""
+    answers = np.linspace(0, 100, 20_001)
+    passengers = 80 - 2 * answers + price[:, None]
+    of_rival = np.where(passengers <= seats_of_rival + 1e-9, (answers - 8) * passengers, -np.inf)
+    answer = answers[of_rival.argmax(1)]
+    carried = 100 - 2 * price + answer - 6 * evening
+    return np.where(carried <= seats + 1e-2, (price - 10) * carried, -np.inf)
+
+
+def best(**changed: float) -> tuple[float, float]:
+    """The best price and profit, if the rival does what is best for you."""
+    price = np.linspace(40, 55, 1501)
+    values = profit(price, 0.0, **changed)
+    return float(price[values.argmax()]), float(values.max())
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    out, names = io.StringIO(), dict[str, Any]()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "solve.md", "exec"), names)  # noqa: S102 - our own text
+    return out.getvalue()
+
+
+def test_the_example_prints_what_the_page_says(printed: str) -> None:
+    (expected,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert re.sub(NUMBER, "#", printed) == re.sub(NUMBER, "#", expected)
+    ours, theirs = ([float(x) for x in re.findall(NUMBER, text)] for text in (printed, expected))
+    assert ours == pytest.approx(theirs, rel=2e-2)
+
+
+def test_brute_force_agrees_with_it(printed: str) -> None:
+    price, rival, value, worst, seat, seat_of_rival = map(float, re.findall(NUMBER, printed)[:6])
+    expected = best()
+    assert price == pytest.approx(expected[0], abs=0.1)
+    assert rival == pytest.approx(20 + price / 2, abs=0.1)  # all 40 seats of the rival are taken
+    assert value == pytest.approx(expected[1], rel=2e-3)
+    assert worst == pytest.approx(float(profit(np.array([expected[0]]), 1.0)[0]), rel=5e-3)
+    step = 4.0
+    assert seat == pytest.approx((best(seats=50 + step)[1] - best(seats=50 - step)[1]) / (2 * step), abs=0.7)
+    changes = (best(seats_of_rival=40 + step)[1], best(seats_of_rival=40 - step)[1])
+    assert seat_of_rival == pytest.approx((changes[0] - changes[1]) / (2 * step), rel=0.06)
+
+
+def test_links_exist() -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        assert (Path(__file__).parent.parent / "docs" / link).exists(), link
