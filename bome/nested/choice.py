@@ -14,18 +14,18 @@ from torch import Tensor
 
 from bome.nested.losses import Spent
 from bome.nested.search import score
-from bome.nested.survey import SCATTER, Dice
+from bome.nested.survey import Dice, Extent
 from bome.nested.value import Point, Start, ValueFunction
 
 OTHERS, DESCENTS = 12, 4
 """θ of other points that are looked at, and how many are descended from."""
 
 
-def choose(value: ValueFunction, found: Sequence[Point], penalty: float, dice: Dice) -> list[Point]:
+def choose(value: ValueFunction, found: Sequence[Point], penalty: float, extent: Extent, dice: Dice) -> list[Point]:
     """The points in the order of f + σ q, best first; the best has been confirmed, if the budget allowed that."""
     points = sorted(found, key=lambda point: score(point, penalty))
     seen: set[int] = set()
-    scatter = [value.sets.drawn(dice.around(points[0].theta, value.units.reach)) for _ in range(SCATTER)]
+    scatter = [value.sets.drawn(theta) for theta in extent.scattered(dice)]
     others = [point.theta for point in points[:OTHERS]]
     order = list(range(len(points)))
     try:

@@ -3,7 +3,8 @@
     for L = 1, ..., 6
         1:  ψ_σ at v, with descents of g from 8 scattered points, if these are new
         2:  at most 25 steps of SPG on v, until 3 of them bring less than 10⁻⁵
-        3:  8 new points: if ψ rises by more than 10⁻⁴, a lower inner minimum was found: redo from 2, at most twice
+        3:  8 new points: if ψ rises by more than 10⁻⁴, a lower inner minimum was found: redo from 2, at most twice,
+            from the beginning of the level if ψ is lower there
         4:  stop where σ q ≤ 10⁻⁴, on the first level only if v is stationary;   σ = 10 σ
 
 ψ and q are counted in sizes of f. A run is a value: `advance` evaluates ψ once and gives the run that results, so that
@@ -20,7 +21,7 @@ from bome.nested.descent import Descent, Heading, Place, Region, Rules, begin, d
 from bome.nested.losses import Meter
 from bome.nested.rows import Kept
 from bome.nested.sets import Sets
-from bome.nested.survey import SCATTER, Dice
+from bome.nested.survey import Dice, Extent
 from bome.nested.value import Memory, Point, Start, ValueFunction
 
 LEVELS, GROWTH = 6, 10.0
@@ -54,6 +55,7 @@ class Run:
         found: the best point of each level done.
         best: the best point of this level so far.
         before: ψ before a level is done again.
+        origin: where the level began, and ψ there.
         settled: whether the last descent ended at a stationary point.
         kept: rows of the Jacobian of the constraints.
         psi: how often ψ was evaluated.
@@ -74,6 +76,7 @@ class Run:
     found: tuple[Point, ...] = ()
     best: Point | None = None
     before: float = math.inf
+    origin: tuple[Point, float] | None = None
     settled: bool = False
     kept: Kept | None = None
     psi: int = 0
@@ -106,13 +109,13 @@ class Continuation:
     Attributes:
         value: ψ.
         seed: of random points.
-        theta: around which they lie.
+        theta: where they lie.
         reach_v: how far v may go.
     """
 
     value: ValueFunction
     seed: int
-    theta: Tensor
+    theta: Extent
     reach_v: float
 
     @property
@@ -141,10 +144,14 @@ class Continuation:
         run = replace(run, memory=found.memory, untried=False)
         if run.redos and found.place.value <= run.before + RISE * max(self.value.units.f, abs(run.before)):
             return self._closed(run)
+        if run.redos and run.origin is not None and run.origin[1] < found.place.value:
+            back = run.origin[0]
+            return replace(run, v=back.v, theta=back.theta, before=-math.inf, origin=None)
         steep = float(found.place.grad.abs().max())
         s = run.s or (self.reach_v / 3 / steep if steep > 0 else 1.0)
         descent = begin(found.place, self.region, self._rules(found.place.value), s, self.reach_v / 3)
-        return self._concluded(replace(run, best=found.place.known), descent)
+        origin = run.origin if run.redos else (found.place.known, found.place.value)
+        return self._concluded(replace(run, best=found.place.known, origin=origin), descent)
 
     def _stepped(self, run: Run, descent: Descent) -> Run:
         """Line 2: ψ where the descent wants to look."""
@@ -159,7 +166,7 @@ class Continuation:
         if descent.ended is None:
             return replace(run, descent=descent)
         best = descent.best[0]
-        settled = descent.ended == "stationary" and torch.equal(best.x, descent.place.x)
+        settled = descent.ended in ("stationary", "flat") and torch.equal(best.x, descent.place.x)
         run = replace(
             run, v=best.x, theta=best.known.theta, before=best.value, settled=settled, descent=None, s=descent.s
         )
@@ -177,12 +184,12 @@ class Continuation:
             return replace(run, ended="θ solves the inner problem")
         if run.level + 1 == LEVELS:
             return replace(run, ended="σ has grown as often as it may")
-        return replace(run, level=run.level + 1, sigma=GROWTH * run.sigma, redos=0, before=math.inf)
+        return replace(run, level=run.level + 1, sigma=GROWTH * run.sigma, redos=0, before=math.inf, origin=None)
 
     def _scattered(self, run: Run) -> Run:
         """New random θ; they are not projected, as the first step inside does that."""
         dice = Dice(self.seed, 1, run.number, run.draws)
-        scatter = tuple(self.value.sets.drawn(dice.around(self.theta, self.value.units.reach)) for _ in range(SCATTER))
+        scatter = tuple(map(self.value.sets.drawn, self.theta.scattered(dice)))
         return replace(run, memory=replace(run.memory, scatter=scatter), draws=run.draws + 1, untried=True)
 
     def _rules(self, value: float) -> Rules:

@@ -27,8 +27,6 @@ ROUND = 4
 """Runs of a round."""
 FIRST = (1.0, 100.0)
 """σ₀ in units, in turn."""
-RANDOM = (0.3, 3.0)
-"""The shares of the reach at which random v lie."""
 PENALTY = 1e4
 """σ by which points are compared, in units."""
 DRAWS = 20
@@ -64,7 +62,7 @@ class Search:
         """How runs go on."""
         sets = sets_of(self.losses)
         value = ValueFunction(self.losses, sets, self.survey.units)
-        return Continuation(value, self.seed, self.survey.theta, self.survey.reach_v)
+        return Continuation(value, self.seed, self.survey.theta, self.survey.v.reach)
 
     def refresh(self) -> None:
         """Know no other rows of the Jacobian than those of the start, as a process does that begins here."""
@@ -76,7 +74,7 @@ class Search:
         survey = self.survey
         self.refresh()
         sigma = survey.units.sigma * FIRST[number % len(FIRST)]
-        v, theta = survey.v, survey.theta
+        v, theta = survey.v.start, survey.theta.start
         if number >= len(FIRST):
             dice = Dice(self.seed, 2, number)
             near = number % ROUND < len(FIRST) and bool(found)
@@ -84,10 +82,9 @@ class Search:
             sets = sets_of(self.losses)
             for _ in range(DRAWS):
                 if best is not None:
-                    wanted, hint = dice.around(best.v, survey.reach_v, NEAR), best.theta
+                    wanted, hint = dice.around(best.v, survey.v.reach, NEAR), best.theta
                 else:
-                    wanted = dice.around(survey.v, survey.reach_v, RANDOM)
-                    hint = dice.around(survey.theta, survey.units.reach)
+                    wanted, hint = survey.v.random(dice), survey.theta.random(dice)
                 with self.losses.meter.on("shadow"):
                     v, theta, over = sets.shadow(wanted, sets.drawn(hint))
                 if over <= TOLERATED:

@@ -90,10 +90,10 @@ def _concluded(problem: Problem, session: Session, status: str) -> Solution:
     penalty = max([PENALTY * survey.units.sigma, *(point.sigma for point in found)])
     session.allow(terms.budget - terms.verdict)
     with losses.meter.on("choice"):
-        order = choose(value, found, penalty, Dice(terms.seed, 3))
+        order = choose(value, found, penalty, survey.theta, Dice(terms.seed, 3))
     session.allow(terms.budget)
     best = order[0]
-    judged = Judge(value, Dice(terms.seed, 4), survey.reach_v, best).judged()
+    judged = Judge(value, Dice(terms.seed, 4), survey.v.reach, survey.theta, best).judged()
     losses.v.write(best.v)
     losses.theta.write(best.theta)
     certificate = Certificate(f=best.f, g=judged.g, q=best.q, tests=judged.complete(), claim=CLAIM)
@@ -111,7 +111,7 @@ def _concluded(problem: Problem, session: Session, status: str) -> Solution:
         seconds=session.seconds,
         tuned={"sigma": best.sigma, "alpha": best.alpha, "T": STEPS},
         state=session.saved(),
-        found=distinct(losses, order, state.begun, survey.units, survey.reach_v),
+        found=distinct(losses, order, state.begun, survey.units, survey.v.reach),
         runs=len(state.begun),
         spent=dict(losses.meter.spent),
         ties=judged.ties,

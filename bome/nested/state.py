@@ -10,12 +10,11 @@ from bome.nested.continuation import Run
 from bome.nested.descent import Descent, Heading, Place
 from bome.nested.rows import Kept
 from bome.nested.search import State
-from bome.nested.survey import Survey
+from bome.nested.survey import Extent, Survey
 from bome.nested.value import Memory, Point, Start, Units
 
-KINDS = {
-    kind.__name__: kind for kind in (Descent, Heading, Kept, Memory, Place, Point, Run, Start, State, Survey, Units)
-}
+_TYPES = (Descent, Extent, Heading, Kept, Memory, Place, Point, Run, Start, State, Survey, Units)
+KINDS = {kind.__name__: kind for kind in _TYPES}
 """What a state is made of."""
 
 

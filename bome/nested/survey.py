@@ -24,10 +24,11 @@ from bome.nested.value import Units
 
 SCATTER = 8
 """Random θ at a time."""
-FAR = 1e3
+FAR = 1e4
 """How far out the reach of a set is looked for, in sizes of the point."""
-WIDE, NEAR = (0.03, 3.0), (0.003, 0.3)
-"""The shares of the reach by which random points lie apart: at the least and at the most."""
+WIDE, FURTHER, INSIDE, NEAR = (0.03, 3.0), (0.3, 3.0), (0.1, 1.0), (0.003, 0.3)
+"""Shares of the reach between which random points lie: around a start, at some distance from it, around the middle of a
+set, around the best point."""
 
 
 class Dice:
@@ -40,28 +41,51 @@ class Dice:
         """A vector of independent normal entries."""
         return torch.from_numpy(self._random.standard_normal(len(like))).to(like)
 
-    def around(self, x: Tensor, reach: float, shares: tuple[float, float] = WIDE) -> Tensor:
+    def around(self, x: Tensor, reach: float, shares: tuple[float, float]) -> Tensor:
         """A point at a distance that is log-uniform between these shares of the reach."""
         low, high = map(math.log, shares)
         return x + reach * math.exp(self._random.uniform(low, high)) * self.normal(x)
+
+
+class Extent(NamedTuple):
+    """How far a variable may go.
+
+    Attributes:
+        start: where it starts.
+        middle: the middle of its set; the start where the set has no end.
+        reach: from the start to the far end of the set, or what is taken for it.
+        ends: whether the set has an end.
+    """
+
+    start: Tensor
+    middle: Tensor
+    reach: float
+    ends: bool
+
+    def random(self, dice: Dice) -> Tensor:
+        """A point anywhere in the set; to be projected."""
+        return dice.around(self.middle, self.reach, INSIDE if self.ends else FURTHER)
+
+    def scattered(self, dice: Dice) -> list[Tensor]:
+        """Some points, half of them close to the start and far from it, half of them in the whole set."""
+        close = [dice.around(self.start, self.reach, WIDE) for _ in range(SCATTER - SCATTER // 2)]
+        return [*close, *(self.random(dice) for _ in range(SCATTER // 2))]
 
 
 class Survey(NamedTuple):
     """What is known before the first run.
 
     Attributes:
-        v: the start, in its set.
-        theta: a θ that is feasible there.
+        v: where v may go.
+        theta: where θ may go; its start is feasible at that of v.
         over: what stays violated at the start.
-        reach_v: how far v may go.
         units: of everything else.
         kept: the first rows of the Jacobian of the constraints, if there are any.
     """
 
-    v: Tensor
-    theta: Tensor
+    v: Extent
+    theta: Extent
     over: float
-    reach_v: float
     units: Units
     kept: Kept | None
 
@@ -72,26 +96,33 @@ def survey(losses: Losses, sets: Sets, seed: int) -> Survey:
     with losses.meter.on("survey"):
         v, theta, over = sets.shadow(losses.v.start, losses.theta.start)
         theta = sets.feasible(v, theta)
-        reach_v = reach(v, lambda far: sets.shadow(far, theta).v, dice)
-        reach_theta = reach(theta, lambda far: sets.feasible(v, far), dice)
+        ends_v = ends(v, lambda far: sets.shadow(far, theta).v, dice)
+        ends_theta = ends(theta, lambda far: sets.feasible(v, far), dice)
         first = _sums(losses, v, theta)
-        size_theta = reach_theta or 3 * (_size(theta) or _alike(first, "theta", reach_v or 3 * _size(v)))
-        size_v = reach_v or 3 * (_size(v) or _alike(first, "v", size_theta))
-        scatter = [sets.feasible(v, dice.around(theta, size_theta)) for _ in range(SCATTER)]
+        size_v, size_theta = (3 * _size(x) if far is None else far[1] for x, far in ((v, ends_v), (theta, ends_theta)))
+        size_theta = size_theta or _alike(first, "theta", size_v)
+        size_v = size_v or _alike(first, "v", size_theta)
+        extent_v = Extent(v, v if ends_v is None else ends_v[0], size_v, ends_v is not None)
+        extent_theta = Extent(theta, theta if ends_theta is None else ends_theta[0], size_theta, ends_theta is not None)
+        scatter = [sets.feasible(v, y) for y in extent_theta.scattered(dice)]
         sums = [first, *(_sums(losses, v, y) for y in scatter)]
-    return Survey(v, theta, over, size_v, _units(sums, size_theta), losses.kept if losses.layout is not None else None)
+    kept = losses.kept if losses.layout is not None else None
+    return Survey(extent_v, extent_theta, over, _units(sums, size_theta), kept)
 
 
-def reach(x: Tensor, project: Callable[[Tensor], Tensor], dice: Dice) -> float:
-    """How far a set reaches from x; 0 where it does not end."""
-    far, found = FAR * max(1.0, _size(x)), 0.0
+def ends(x: Tensor, project: Callable[[Tensor], Tensor], dice: Dice) -> tuple[Tensor, float] | None:
+    """The middle of a set, and how far it reaches from x; None where it does not end."""
+    far, found = FAR * max(1.0, _size(x)), []
     for _ in range(3):
         direction = dice.normal(x)
-        for side in (direction, -direction):
-            away = _size(project(x + far * side) - x)
-            if 1e-6 * far / FAR < away < 0.1 * far:
-                found = max(found, away)
-    return found
+        sides = [project(x + side * far * direction) for side in (1, -1)]
+        away = [_size(side - x) for side in sides]
+        if max(away) < 0.1 * far:
+            found.append((sides, max(away)))
+    reach = max((away for _, away in found), default=0.0)
+    if reach <= 1e-6 * far / FAR or len(found) < 3:
+        return None
+    return torch.stack([side for sides, _ in found for side in sides]).mean(0), reach
 
 
 def _sums(losses: Losses, v: Tensor, theta: Tensor) -> tuple[Sum, Sum]:
@@ -105,7 +136,7 @@ def _alike(first: tuple[Sum, Sum], which: str, reach: float) -> float:
         own, other = (each.v, each.theta) if which == "v" else (each.theta, each.v)
         if _norm(own) > 0 and _norm(other) > 0:
             shares.append(_norm(other) / _norm(own))
-    return reach / 3 * max(shares) if shares and reach else 1.0
+    return reach * max(shares) if shares and reach else 3.0
 
 
 def _units(sums: Sequence[tuple[Sum, Sum]], reach: float) -> Units:

@@ -167,7 +167,7 @@ class ValueFunction:
             starts = (memory.scatter[turn % len(memory.scatter)],)
         zs = self.distinct(self.lower(v, (*memory.z, *map(Start, starts)), sigma), KEPT_Z)
         zs = zs or self.distinct(self.lower(v, (Start(hint),), sigma), KEPT_Z)
-        lowest = tuple(Start(z.start.theta) for z in zs[:2])
+        lowest = tuple(Start(z.start.theta) for z in zs[:2] if turn % 3 == 0 or self._new(z, memory))
         ys = self.distinct(self.upper(v, (*memory.y, *lowest), sigma), KEPT_Y) if zs else []
         ys = ys or self.distinct(self.upper(v, (Start(hint),), sigma), KEPT_Y)
         if not zs or not ys:
@@ -231,6 +231,11 @@ class ValueFunction:
             if len(chosen) < most and all(self._apart(each, other) for other in chosen):
                 chosen.append(each)
         return chosen
+
+    def _new(self, z: Minimiser, memory: Memory) -> bool:
+        """Whether no minimiser of g was near at the last v."""
+        reach = APART * 10 * self.units.reach
+        return all(bool((z.start.theta - old.theta).abs().max() > reach) for old in memory.z)
 
     def _apart(self, one: Minimiser, other: Minimiser) -> bool:
         return bool((one.start.theta - other.start.theta).abs().max() > APART * self.units.reach)

@@ -19,7 +19,7 @@ from bome.certificate import Test
 from bome.nested.losses import Spent
 from bome.nested.sensitivity import Ties, balance, ties
 from bome.nested.sets import ByRows
-from bome.nested.survey import Dice
+from bome.nested.survey import SCATTER, Dice, Extent
 from bome.nested.value import KEPT_Z, Memory, Point, Start, Value, ValueFunction
 
 CLAIM = "solved as far as fresh starts can tell"
@@ -72,12 +72,14 @@ class Judge:
         value: ψ.
         dice: for random points.
         reach_v: how far v may go.
+        theta: where θ may go.
         point: the point that is judged.
     """
 
     value: ValueFunction
     dice: Dice
     reach_v: float
+    theta: Extent
     point: Point
 
     @property
@@ -117,7 +119,8 @@ class Judge:
     def _lower(self) -> tuple[tuple[Start, ...], Test, float]:
         """Test 1, the lowest minimisers of g, and g."""
         value, point, reach = self.value, self.point, self.value.units.reach
-        fresh = [value.sets.drawn(self.dice.around(point.theta, reach)) for _ in range(FRESH)]
+        many = [theta for _ in range(1 + FRESH // SCATTER) for theta in self.theta.scattered(self.dice)]
+        fresh = [value.sets.drawn(theta) for theta in many[:FRESH]]
         near = [value.sets.drawn(point.theta + CLOSE * reach * self.dice.normal(point.theta)) for _ in range(PERTURBED)]
         own = value.losses.weighted(0.0, 1.0, point.v, point.theta, "inner").g
         others = [value.losses.weighted(0.0, 1.0, point.v, y, "inner").g for y in (*fresh, *near)]
