@@ -107,6 +107,8 @@ class Losses:
         self.layout: Layout | None = None
         if problem.constraints:
             sets = [vector.rows() for vector in (self.v, self.theta)]
+            with meter.on("survey"):
+                meter.charge(1)
             sizes = oracle.constraints(*problem.point, BATCHES, rows=()).sizes
             self.layout, self.kept = arranged(sizes, *sets)
 

@@ -177,7 +177,8 @@ def done(
 ) -> Done:
     """The work of a process: one run, from its beginning to its end."""
     losses = Losses(problem, make(problem, "auto"), Meter(limit, lambda: time.time() > until), inner)
-    losses.oracle.counts.clear()
+    losses.oracle.counts.clear()  # of what was charged already before the first round
+    losses.meter.spent.clear()
     search = Search(losses, survey, seed)
     run: Run | None = None
     try:

@@ -35,7 +35,7 @@ def test_it_ends_where_scipy_does(seed: int) -> None:
     region = Projected(lambda x: x.clamp(-0.5, 0.5))
     found = descend(look(torch.zeros(8, dtype=torch.float64)), region, PRECISE, 1.0, 10.0, look)
 
-    def fun(x: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def fun(x: np.ndarray) -> tuple[float, np.ndarray]:
         place = look(torch.from_numpy(x))
         return place.value, place.grad.numpy()
 

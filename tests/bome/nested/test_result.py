@@ -1,0 +1,28 @@
+"""The distinct solutions of a search."""
+
+from bome.nested.continuation import Run
+from bome.nested.result import distinct
+from bome.nested.value import Point, Units
+from tests.support.nested import losses_of, quadratic, vector
+
+
+def _point(f: float, v: float) -> Point:
+    return Point(f, 0.0, 1.0, vector(v, 0.0), vector(0.0, 0.0), 0.1)
+
+
+def _run(number: int, point: Point) -> Run:
+    return Run(number, point.v, point.theta, 1.0, found=(_point(9.0, 9.0), point))
+
+
+def test_runs_that_end_alike_count_together() -> None:
+    one, near, other = _point(1.0, 0.0), _point(1.001, 0.001), _point(1.0, 0.5)
+    runs = [_run(0, near), _run(1, one), _run(2, other)]
+    order = [one, near, other, _point(9.0, 9.0)]
+    found = distinct(losses_of(quadratic()), order, runs, Units(), 1.0)
+    assert [(each.f, each.runs) for each in found] == [(1.0, 2), (1.0, 1)]
+    assert found[1].v[0].tolist() == [0.5, 0]
+
+
+def test_a_run_without_an_end_counts_for_nothing() -> None:
+    run = Run(0, vector(0.0, 0.0), vector(0.0, 0.0), 1.0)
+    assert distinct(losses_of(quadratic()), [_point(1.0, 0.0)], [run], Units(), 1.0) == ()
