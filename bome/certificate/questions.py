@@ -4,7 +4,7 @@ Cheap questions come first, and none is asked after a test that fails: the verdi
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,7 +85,7 @@ class Questions:
 
     def answers(self) -> Iterator[Test]:
         """The tests, until one fails or the evaluations are spent."""
-        for name, ask in (
+        questions: tuple[tuple[str, Callable[[str], Test | None]], ...] = (
             ("the values are sound", self._sound),
             ("the constraints hold", self._constrained),
             ("the inner steps settle", self._settles),
@@ -94,13 +94,16 @@ class Questions:
             ("T is long enough", self._long_enough),
             ("no fresh start finds a lower g", self._fresh),
             ("no move of v lowers f", self._moves),
-        ):
+        )
+        for name, ask in questions:
             try:
                 test = ask(name)
             except SpentError:
                 most = int(self.looks.meter.allowed)
                 said = f"not tested whether {name}: the certificate may use at most {most:,} evaluations"
                 test = Test(name, None, None, None, said)
+            if test is None:
+                continue
             yield test
             if test.passed is not True:
                 return
@@ -117,10 +120,10 @@ class Questions:
                 return Test(name, abs(here) / max(1.0, abs(before)), GROWTH, False, said)
         return Test(name, None, GROWTH, True)
 
-    def _constrained(self, name: str) -> Test:
+    def _constrained(self, name: str) -> Test | None:
         """Nothing is known of constraints: a descent of g alone leaves them."""
         if not self.looks.problem.constraints:
-            return Test(name, None, None, True)
+            return None
         return Test(name, None, None, None, "the certificate of a run does not look at constraints")
 
     def _settles(self, name: str) -> Test:
@@ -139,10 +142,12 @@ class Questions:
             return Test(name, swing, TOLERANCE, False, said)
         return Test(name, max(rise, 0.0), TOLERANCE, True)
 
-    def _enough_batches(self, name: str) -> Test:
+    def _enough_batches(self, name: str) -> Test | None:
         """Whether what one half of the batches says can be compared with the other."""
-        if self.batches != 1:
-            return Test(name, self.batches or None, None, True)
+        if not self.batches:
+            return None
+        if self.batches > 1:
+            return Test(name, self.batches, None, True)
         said = (
             "measured on one random batch of g and of f only, which the inner steps fit: "
             "run(certify_on=20) measures on more"
@@ -185,7 +190,7 @@ class Questions:
         values, steps = self.path.values, self.path.steps
         seen, seen_twice = values[0] - values[steps], values[0] - values[2 * steps]
         if seen >= 0.5 * gap:
-            return "; run longer"
+            return "; run longer, or with step sizes that fall"
         if seen_twice > 1.5 * seen:
             return f"; T = {steps} steps see {max(seen, 0) / gap:.0%} of that: take more, or a larger inner_lr"
         return f"; the inner steps see {max(seen, 0) / gap:.0%} of that: start θ elsewhere"

@@ -121,6 +121,7 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("distance to optimum", number(summary["distance_to_optimum"])),
         ("certificate", certificate.get("verdict", "–")),
         ("evaluations", _evaluations(summary)),
+        ("for the certificate", _evaluations(certificate) or "–"),
         ("seconds", number(summary["seconds"])),
     ]
     for title, key in (("observed", "observed"), ("with θ solved afresh", "resolved")):
@@ -145,7 +146,7 @@ def _stream_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _evaluations(summary: dict[str, Any]) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in summary["evaluations"].items() if count)
+    return ", ".join(f"{count:,} {kind}" for kind, count in summary.get("evaluations", {}).items() if count)
 
 
 def _tuned(summary: dict[str, Any]) -> list[tuple[str, str]]:

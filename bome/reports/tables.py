@@ -91,6 +91,7 @@ def results(run: Run) -> list[tuple[str, str]]:
         *((f"{called(key)}, θ solved afresh", number(value)) for key, value in _part(summary, "resolved").items()),
         ("batches learned" if "matrix" in summary else "outer steps", number(summary.get("steps"))),
         ("evaluations (value and gradient)", evaluations(run)),
+        ("beside them, for the certificate", _counted(_part(_part(summary, "certificate"), "evaluations"))),
         ("seconds in steps", number(summary.get("seconds"))),
         *((f"{key}, picked automatically", number(value)) for key, value in _part(summary, "tuned").items()),
     ]
@@ -139,7 +140,10 @@ def certificate(run: Run) -> list[tuple[str, str, str]]:
 
 def evaluations(run: Run) -> str:
     """How often the losses were evaluated."""
-    counts = _part(run.summary, "evaluations")
+    return _counted(_part(run.summary, "evaluations"))
+
+
+def _counted(counts: Mapping[str, Any]) -> str:
     return ", ".join(f"{number(n)} {kind}" for kind, n in counts.items() if n) or "–"
 
 

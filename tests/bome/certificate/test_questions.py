@@ -84,7 +84,7 @@ CASES: dict[str, tuple[Callable[[], Certificate], str]] = {
     ),
     "f flatters": (
         lambda: _at(_both_ways, _follower, 0.5, 0.8),
-        r"θ does not solve the inner problem: .* f is 0.25 there, not 0.145; run longer",
+        r"θ does not solve the inner problem: .* f is 0.25 there, not 0.145; run longer, or with step sizes that fall",
     ),
     "of several inner minimisers another one is better": (
         lambda: _at(lambda v, t: (t - 1).square() + v.square(), lambda v, t: 0 * t * v, 0.0, 0.0),
