@@ -52,8 +52,8 @@ def test_the_example_prints_what_the_page_says(printed: str) -> None:
 def test_brute_force_agrees_with_it(printed: str) -> None:
     price, rival, value, worst, seat, seat_of_rival = map(float, re.findall(NUMBER, printed)[:6])
     expected = best()
-    assert price == pytest.approx(expected[0], abs=0.1)
-    assert rival == pytest.approx(20 + price / 2, abs=0.1)  # all 40 seats of the rival are taken
+    assert price == pytest.approx(expected[0], abs=0.051)
+    assert rival == pytest.approx(20 + price / 2, abs=0.08)  # all 40 seats of the rival are taken
     assert value == pytest.approx(expected[1], rel=2e-3)
     assert worst == pytest.approx(float(profit(np.array([expected[0]]), 1.0)[0]), rel=5e-3)
     step = 4.0

@@ -29,6 +29,8 @@ WEIGHT = 1.5
 """Of a violation in the merit function, in multipliers."""
 TRIES = 15
 """Points tried along one direction."""
+LONGEST = 1e6
+"""s ‖∇ψ‖ at the most, in trust radii: beyond it, rounding decides where a step ends."""
 NONE: Array = np.zeros(0)
 """The violations of no constraints."""
 
@@ -215,6 +217,8 @@ def _headed(
     best: tuple[Place, Heading] | None,
 ) -> Descent:
     """The direction from a place, within the trust radius; and whether the descent ends there."""
+    if (steep := float(torch.linalg.vector_norm(place.grad))) > 0:
+        s = min(s, LONGEST * radius / steep)
     heading = region.heading(place, s)
     if (length := heading.length) > radius:
         s *= radius / length

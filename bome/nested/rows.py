@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.optimize import nnls
+from torch import Tensor
 
 from bome._typing import Array
 from bome.constraints import Sizes
@@ -32,7 +33,7 @@ class Precision(NamedTuple):
 
     Attributes:
         truth: how far a value may be from its affine prediction.
-        feasible: the violation that counts as none.
+        feasible: the violation that counts as none, where no entry of v or θ is larger than 1.
         margin: how far inside of its linearised constraints a point is sought.
     """
 
@@ -45,6 +46,10 @@ class Precision(NamedTuple):
         """10⁻⁹, and 10⁻⁷ for the margin; coarser for float32."""
         eps = torch.finfo(dtype).eps
         return cls(max(1e-9, 32 * eps), max(1e-9, 8 * eps), max(1e-7, 16 * eps))
+
+    def allowed(self, *parts: Tensor) -> float:
+        """The violation that counts as none at a point, relative to its largest entry."""
+        return self.feasible * max(1.0, *(float(part.abs().max()) for part in parts))
 
 
 class Kept(NamedTuple):

@@ -105,7 +105,7 @@ class ByRows:
             over = c.max(initial=0.0)
             if not np.isfinite(c).all():
                 return Shadow(v, theta, math.inf)
-            if over <= self.losses.precision.feasible or round == ROUNDS:
+            if over <= self.losses.precision.allowed(v, theta) or round == ROUNDS:
                 break
             units = self.units(1.0, CHEAP if round < CHEAP_ROUNDS else 1.0)
             d, _, _ = self.step(v, theta, c, np.zeros(len(units)), 1.0, units, self.losses.precision.margin)
@@ -118,7 +118,7 @@ class ByRows:
         units = self.units(0.0, 1.0)
         for _ in range(3):
             c = self.losses.constraints(v, theta, "inner")
-            if not np.isfinite(c).all() or c.max(initial=0.0) <= self.losses.precision.feasible:
+            if not np.isfinite(c).all() or c.max(initial=0.0) <= self.losses.precision.allowed(v, theta):
                 break
             d, _, _ = self.step(v, theta, c, np.zeros(len(units)), 1.0, units)
             theta = theta + self.parts(d)[1]

@@ -205,7 +205,7 @@ class ValueFunction:
         """A descent of a f + b g in θ."""
 
         def look(theta: Tensor) -> Place:
-            return place(theta, self.losses.weighted(a, b, v, theta, level), self.losses.precision.feasible)
+            return place(theta, self.losses.weighted(a, b, v, theta, level), self.losses.precision.allowed(v, theta))
 
         first = look(start.theta)
         if not (math.isfinite(first.value) and torch.isfinite(first.grad).all() and np.isfinite(first.known.c).all()):

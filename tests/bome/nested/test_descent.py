@@ -106,3 +106,10 @@ def test_it_ends_when_steps_bring_no_gain() -> None:
     look = looking(lambda x: (x**4).sum())
     found = descend(look(vector(1.0)), Projected(lambda x: x), Rules(500, 0.0, 1e-6), 0.1, 1.0, look)
     assert found.ended == "no gain"
+
+
+def test_steps_do_not_grow_without_end_where_nothing_moves() -> None:
+    """In a corner every step is 0 long, and rounding must not decide where it goes."""
+    look = looking(lambda x: -x.sum())
+    descent = begin(look(vector(0.0, 0.0)), Projected(lambda x: x.clamp(-1, 1)), Rules(9, 0.0), 1e300, 10.0)
+    assert descent.s * 2**0.5 == pytest.approx(1e7)

@@ -64,3 +64,11 @@ def test_equalities_are_two_inequalities_and_sets_are_known_rows() -> None:
 def test_float32_is_coarser() -> None:
     assert Precision.of(torch.float64) == Precision(1e-9, 1e-9, 1e-7)
     assert Precision.of(torch.float32).truth > 1e-6
+
+
+def test_what_counts_as_no_violation_grows_with_the_point() -> None:
+    """Rounding errors of constraints are relative to what goes into them."""
+    precision = Precision.of(torch.float64)
+    small, large = torch.tensor([0.5]), torch.tensor([-30.0])
+    assert precision.allowed(small, small) == precision.feasible
+    assert precision.allowed(small, large) == 30 * precision.feasible
