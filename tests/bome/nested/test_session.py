@@ -12,6 +12,7 @@ from torch import Tensor
 import bome
 from bome import Problem, ProblemError, Record, Solution, box
 from bome.stopping import Progress
+from tests.support.nested import quadratic
 
 
 def wavy(constrained: bool = False) -> Problem:
@@ -88,5 +89,5 @@ def test_seconds_end_a_search() -> None:
 
 
 def test_runs_end_a_search() -> None:
-    solution = bome.solve(wavy(), runs=1)
+    solution = bome.solve(quadratic(), runs=1)
     assert (solution.status, solution.runs) == ("1 runs done", 1)
