@@ -34,6 +34,7 @@ from bome.worth import Refit, Start, refit
 
 if TYPE_CHECKING:
     from bome import tasks, testing
+    from bome.arms.result import Trained
     from bome.estimators import HyperCleaner, LearnedRegularization, LearnedRegularizationRegressor
     from bome.mixture import DataMixture
     from bome.nested.result import Solution
@@ -47,6 +48,7 @@ _LATER = {
     "LearnedRegularization": "bome.estimators",
     "LearnedRegularizationRegressor": "bome.estimators",
     "Solution": "bome.nested.result",
+    "Trained": "bome.arms.result",
     "hypergradcheck": "bome.testing",
     "register": "bome.runs.names",
     "solve": "bome.nested.solve",
@@ -61,9 +63,9 @@ __all__ = [
     "LearnedRegularization", "LearnedRegularizationRegressor", "MaxEvaluations", "MaxSeconds", "MaxSteps",
     "MicroBatches", "Minibatches", "NonFiniteError", "PerSample", "Problem", "ProblemError", "Progress", "RankError",
     "RankSampler", "Record", "Refit", "Result", "RowSGD", "RunInterruptedError", "Solution", "Solver", "Start",
-    "Stationary", "Stepper", "Stop", "StorageError", "TorchOptim", "Tuner", "UnsupportedError", "WorkerError", "affine",
-    "ball", "box", "data", "gather_rows", "half_space", "hypergradcheck", "joint", "methods", "nonnegative",
-    "polyhedron", "product", "refit", "register", "run", "simplex", "solve", "tasks", "testing",
+    "Stationary", "Stepper", "Stop", "StorageError", "TorchOptim", "Trained", "Tuner", "UnsupportedError",
+    "WorkerError", "affine", "ball", "box", "data", "gather_rows", "half_space", "hypergradcheck", "joint", "methods",
+    "nonnegative", "polyhedron", "product", "refit", "register", "run", "simplex", "solve", "tasks", "testing",
 ]  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from bome.problem import Problem
 from bome.solver import Solver
 from bome.stopping import Progress
 from bome.storage import checkpoint
-from bome.storage.history import History
+from bome.storage.past import history_until, newest_state, states
 
 CHOICE, VERDICT = 400, 600
 """Evaluations that are kept back for what follows the search; of a small budget a tenth and a fifth."""
@@ -87,14 +86,14 @@ class Session:
         self._began = time.time()
         self.losses = Losses(problem, make(problem, "auto"), Meter(), terms.inner)
         self.allow(terms.budget - terms.verdict - terms.choice, SEARCH_TIME)
-        saved = _newest(record) if record is not None else None
+        saved = None if record is None else newest_state(record.folder, resume=record.resume)
         if saved is None:
             around = survey(self.losses, sets_of(self.losses), terms.seed)
             self.state = State(spent=dict(self.losses.meter.spent), counts=dict(self.losses.oracle.counts))
         else:
             around, self.state = self._resumed(saved)
         self.search = Search(self.losses, around, terms.seed)
-        self.history = _history(record, self.state.steps)
+        self.history = history_until(None if record is None else record.folder, self.state.steps)
 
     def allow(self, evaluations: int, share: float = 1.0) -> None:
         """So many evaluations in all, and this share of the seconds; before the end of the search, until a signal."""
@@ -182,35 +181,10 @@ class Session:
     def _save(self) -> None:
         if self._record is not None:
             self.history.flush()  # a checkpoint must not be newer than its history
-            checkpoint.save(_folder(self._record), self.state.steps, self.saved())
+            checkpoint.save(states(self._record.folder), self.state.steps, self.saved())
 
     def _over(self) -> bool:
         return bool(self._asked) or self._late()
 
     def _late(self) -> bool:
         return time.time() > self._until
-
-
-def _folder(record: Record) -> Path:
-    return record.folder / "checkpoints"
-
-
-def _newest(record: Record) -> dict[str, Any] | None:
-    """The state of the newest checkpoint, if it is wanted."""
-    if record.resume:
-        newest = checkpoint.load_latest(_folder(record))
-        return None if newest is None else newest.state
-    if any("." not in path.name for path in _folder(record).glob("step_*")):
-        raise ProblemError(
-            f"{_folder(record)} holds another run: continue it with resume=True, or choose another folder"
-        )
-    return None
-
-
-def _history(record: Record | None, steps: int) -> History:
-    if record is None:
-        return History()
-    record.folder.mkdir(parents=True, exist_ok=True)
-    history = History.open(record.folder / "metrics.jsonl")
-    history.truncate(steps - 1)
-    return history

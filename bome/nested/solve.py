@@ -5,16 +5,21 @@
     3:  choose: the lowest f + σ q, with q measured again                               (`choice`)
     4:  judge: f over the inner minimisers, shadow prices, the verdict                  (`sensitivity`, `verdict`)
 
-All of it is paid from one budget of evaluations.
+All of it is paid from one budget of evaluations. With minibatches there is a race instead (`bome.arms`).
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, overload
 
-from bome._checks import check_count, check_positive
+from bome._checks import check_choice, check_count, check_positive
+from bome.arms.arm import Choices
+from bome.arms.race import Terms as RaceTerms
+from bome.arms.result import Trained
+from bome.arms.session import Session as RaceSession
 from bome.certificate import Certificate
 from bome.core.signals import signals
 from bome.core.threads import threads_for
+from bome.data.streams import Data
 from bome.errors import ProblemError
 from bome.loop import Record
 from bome.nested.choice import choose
@@ -29,55 +34,142 @@ from bome.problem import Problem
 from bome.solver import Solver
 from bome.stopping import Progress
 
-BUDGET = 5_000
-"""Evaluations where nothing else is asked for."""
+BUDGET, BUDGET_SAMPLED = 5_000, 20_000
+"""Evaluations where nothing else is asked for: with all data at once, and with minibatches."""
+HORIZONS = 20
+"""The budget as a multiple of the horizon, where the horizon is not given; it must be at least `LEAST_HORIZONS`."""
+LEAST_HORIZONS = 6
+ArmName = Literal["young", "old"]
 
 
+@overload
 def solve(
     problem: Problem,
     *,
-    budget: int = BUDGET,
+    budget: int | None = None,
     seconds: float | None = None,
     runs: int | None = None,
     seed: int = 0,
     jobs: int = 1,
     inner: Solver | None = None,
-    data: Any = None,
+    data: None = None,
     record: Record | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> Solution:
+) -> Solution: ...
+@overload
+def solve(
+    problem: Problem,
+    *,
+    data: Data,
+    budget: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    horizon: int | None = None,
+    arm: ArmName | None = None,
+    lr: float | None = None,
+    steps: int | None = None,
+    reach: float | None = None,
+    outer_lr: float | None = None,
+    record: Record | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Trained: ...
+def solve(
+    problem: Problem,
+    *,
+    budget: int | None = None,
+    seconds: float | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    inner: Solver | None = None,
+    data: Data | None = None,
+    horizon: int | None = None,
+    arm: ArmName | None = None,
+    lr: float | None = None,
+    steps: int | None = None,
+    reach: float | None = None,
+    outer_lr: float | None = None,
+    record: Record | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Solution | Trained:
     """Solve a bilevel problem with nothing to choose.
 
     At the end of the budget, of the seconds or at Ctrl-C one gets the best point so far, with its verdict. Of several
     solutions of the inner problem the one is taken that is best for f.
 
+    With `data` the losses see minibatches, and θ may be a network: v is learned by two arms and judged by training θ
+    anew (`docs/solve.md`). What comes after `data` below is chosen where it is not given.
+
     Args:
         problem: the losses, constraints and live variables; the solution is left in them.
-        budget: the most evaluations: gradients of f or of g, rows of the Jacobian of the constraints, values alone.
+        budget: the most evaluations: gradients of f or of g, rows of the Jacobian of the constraints, values alone. By
+            default 5,000, with `data` 20,000.
         seconds: the most seconds.
-        runs: the most runs from different starts; by default as many as the budget allows.
+        runs: the most runs from different starts; by default as many as the budget allows. Without `data`.
         seed: of random starts; equal seeds give equal results.
-        jobs: how many runs are done side by side, up to 4; the result does not depend on it.
-        inner: any program that solves the inner problem, instead of descents of g.
-        data: not yet: the losses hold all of their data.
+        jobs: how many runs are done side by side, up to 4; the result does not depend on it. Without `data`.
+        inner: any program that solves the inner problem, instead of descents of g. Without `data`.
+        data: batches for f and g; by default the losses hold all of their data.
+        horizon: for how many steps θ is trained when v is judged: as long as you will train it. By default a twentieth
+            of the budget.
+        arm: "young" or "old", the only arm to run.
+        lr: α, the step size of θ.
+        steps: T, the inner steps in an outer step.
+        reach: ρ, how far the probe goes from θ, relative to it; σ follows.
+        outer_lr: the learning rate of Adam on v, which falls to 0 in each stage.
         record: where to write history and checkpoints; nothing is written by default.
-        progress: called after every evaluation of the value function.
+        progress: called after every evaluation of the value function, with `data` after every outer step.
     """
+    sampled = data is not None
+    budget = budget if budget is not None else BUDGET_SAMPLED if sampled else BUDGET
     check_count("budget", budget)
+    if seconds is not None:
+        check_positive("seconds", seconds)
+    with_data = {"horizon": horizon, "arm": arm, "lr": lr, "steps": steps, "reach": reach, "outer_lr": outer_lr}
+    without = {"runs": runs, "jobs": None if jobs == 1 else jobs, "inner": inner}
+    for name, value in (without if sampled else with_data).items():
+        if value is not None:
+            raise ProblemError(f"{name} is for problems {'without' if sampled else 'with'} data=: leave it out")
+    size = sum(leaf.numel() for leaf in (*problem.v.leaves, *problem.theta.leaves))
+    if data is not None:
+        terms = _race_terms(problem, data, budget, horizon, Choices(lr, steps, reach, outer_lr, arm))
+        with signals() as asked:
+            race = RaceSession(problem, data, terms, seconds=seconds, asked=asked, record=record, progress=progress)
+            with race.history:
+                return race.result(race.run())
     check_count("jobs", jobs)
     if runs is not None:
         check_count("runs", runs)
-    if seconds is not None:
-        check_positive("seconds", seconds)
-    if data is not None:
-        raise ProblemError("solve takes no minibatches yet: put all data into the losses, or use bome.run(..., data=)")
     check_problem(problem)
-    size = sum(leaf.numel() for leaf in (*problem.v.leaves, *problem.theta.leaves))
     with threads_for(size), signals(jobs == 1) as asked:
         session = Session(problem, Terms(budget, seconds, runs, seed, jobs, inner), asked, record, progress)
         with session.history:
             status = session.run()
             return _concluded(problem, session, status)
+
+
+def _race_terms(problem: Problem, data: Data, budget: int, horizon: int | None, choices: Choices) -> RaceTerms:
+    """What was asked for, checked."""
+    if not isinstance(data, Data):
+        raise ProblemError(f"data must be Data(outer=..., inner=...), got {type(data).__name__}")
+    if not problem.v.given:
+        raise ProblemError("with minibatches solve learns v, and there is none: take bome.run with bome or penalty")
+    if problem.constraints:
+        raise ProblemError("solve takes no constraints with minibatches: put all data into the losses, or use bome.run")
+    for name in ("lr", "reach", "outer_lr"):
+        if getattr(choices, name) is not None:
+            check_positive(name, getattr(choices, name))
+    if choices.steps is not None:
+        check_count("steps", choices.steps)
+    if choices.arm is not None:
+        check_choice("arm", choices.arm, ArmName)
+    horizon = max(budget // HORIZONS, 1) if horizon is None else horizon
+    check_count("horizon", horizon)
+    if LEAST_HORIZONS * horizon > budget:
+        raise ProblemError(
+            f"a horizon of {horizon} needs a budget of at least {LEAST_HORIZONS * horizon}: give budget="
+        )
+    return RaceTerms(budget, horizon, choices)
 
 
 def _concluded(problem: Problem, session: Session, status: str) -> Solution:

@@ -14,7 +14,7 @@ from bome.core.ranks import local
 from bome.core.trees import Pair, dot
 from bome.data.streams import Constant, Data, Stream
 from bome.inner import InnerMap, StepMap, check_inner
-from bome.oracles import Oracle, OracleName, make
+from bome.oracles import Eval, Oracle, OracleName, make
 from bome.oracles.traces import snapshot
 from bome.problem import Batches, Problem
 from bome.projections import Box, Simplex
@@ -54,7 +54,22 @@ def refit(
     if start is not None:
         start.check(problem)
     stream = data.outer if judge_on is None else judge_on if hasattr(judge_on, "next") else Constant(judge_on)
-    with undone(problem), _positions_kept(data, stream), _counted_apart(oracle) as cost:
+    with undone(problem):
+        return retrained(oracle, inner, data, stream, start)
+
+
+def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start: Start | None) -> Refit:
+    """The same, but θ and running statistics stay where the training has ended.
+
+    Args:
+        oracle: of the problem; its counts stay as they are.
+        inner: how θ is trained.
+        data: batches for g.
+        stream: batches for f.
+        start: where θ starts; None for where it is.
+    """
+    problem = oracle.problem
+    with _positions_kept(data, stream), _counted_apart(oracle) as cost:
         judges = [stream.next() for _ in range(1 if isinstance(stream, Constant) else JUDGES)]
         judge = _Judge(oracle, judges, data.inner.next())
         live = judge.f()
@@ -125,15 +140,17 @@ def _train(oracle: Oracle, inner: InnerMap, batches: Stream) -> list[float]:
     buffers = inner.start(theta)
     for t in range(inner.steps):
         oracle.begin()
+        looks: list[Eval] = []
         rows, placed = problem.localise(Batches(inner=(batches.next(),), outer=()))
         seen = v if rows is None else tuple(x[rows] for x in v)
 
-        def look(seen: Leaves = seen, batch: Any = placed.inner[0]) -> tuple[Tensor, Leaves]:
-            g = oracle.inner(seen, theta, batch, "theta")
-            path.append(g.value.double())
+        def look(seen: Leaves = seen, batch: Any = placed.inner[0], looks: list[Eval] = looks) -> tuple[Tensor, Leaves]:
+            g = oracle.inner(seen, theta, batch, "theta", like=looks[0] if looks else None)
+            looks.append(g._replace(grad=Pair((), ())))
             return g.value, g.grad.theta
 
         buffers = inner.step_(theta, look, buffers)
+        path.append(looks[0].value.double())  # g where the step began
         problem.project_theta.write(theta)
         if t % LOOK_EVERY == 0 and not bool(path[-1].isfinite()):
             break

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -41,6 +42,19 @@ class Start:
         _write(problem.point.theta, self.theta)
         live = problem.buffers
         _write(tuple(live.values()), tuple(self.buffers[name] for name in live))
+
+    def write_all(self, problem: Problem) -> None:
+        """Put v there, too."""
+        _write(problem.point.v, self.v)
+        self.write(problem)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As checkpoints hold it."""
+        return {"v": list(self.v), "theta": list(self.theta), "buffers": self.buffers}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become that of a checkpoint."""
+        self.v, self.theta, self.buffers = tuple(state["v"]), tuple(state["theta"]), state["buffers"]
 
 
 @contextmanager

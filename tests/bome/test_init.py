@@ -15,7 +15,7 @@ NAMES = {
     "sets": "box ball simplex nonnegative half_space polyhedron affine product joint",
     "method": "BOME GradientDescent AdamDescent TorchOptim Solver AutogradOracle FuncOracle BackwardOracle",
     "solving": "Stepper run solve Record Result Solution Certificate History Tuner RowSGD RankSampler Data Minibatches",
-    "worth": "refit Refit Start",
+    "worth": "refit Refit Start Trained",
     "stopping": "MaxSteps MaxEvaluations MaxSeconds Stationary FirstOf Stop Progress",
     "errors": (
         "BilevelError ProblemError UnsupportedError NonFiniteError StorageError RankError WorkerError "

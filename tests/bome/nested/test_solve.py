@@ -53,8 +53,8 @@ def test_constraints_have_shadow_prices() -> None:
 
 
 def test_what_is_not_there_yet_is_refused() -> None:
-    with pytest.raises(ProblemError, match="minibatches"):
-        bome.solve(bounded(), data=3)
+    with pytest.raises(ProblemError, match="data must be Data"):
+        bome.solve(bounded(), data=3)  # type: ignore[call-overload]
     problem = bounded()
     losses = problem.outer, problem.inner
     both = Problem(*losses, number(1.0), number(1.0), ball(1), inner_constraints=lambda x, y, b: y)

@@ -1,0 +1,191 @@
+r"""An arm: it learns v with θ of one kind of age, until its share of the budget is spent.
+
+    θ ← θ_0 (young),   θ ← where the refit of v_0 has ended (old)
+    for k = 0, 1, ... while evaluations are left
+        1:  young: θ ← θ_0  where k is a multiple of L = 20
+        2:  in every second step: look at the curvature of g at θ; α = 1.5 / L                   (`curvature`)
+        3:  h and θ ← T inner steps on g(v, ·), by a probe that starts where θ stands            (`bome.methods.probe`)
+        4:  v ← Π(v − ξ · (1 − share spent) · Adam(h)),  ξ = c · rms(v_0) for each tensor of v, 1 where v_0 is 0
+        5:  where 3 gives NaN or infinity: θ goes back to where the arm began, and ξ is halved
+
+| arm | θ | right where | the probe has | c |
+|---|---|---|---|---|
+| `young` | put back to θ_0 every 20 steps | θ can learn g's data by heart | both sides | 0.02 |
+| `old` | trained for long, kept | θ is the same model to the end | one side | 0.03 |
+
+A v that is learned with an old θ which can memorise switches g off: weights and losses matter only while θ is young.
+A v that is learned with a young θ suits a θ that stops early. So `race` runs both.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.optim import Adam, Optimizer, SparseAdam
+
+from bome._typing import Leaves
+from bome.arms.curvature import Curvature
+from bome.core.trees import Pair
+from bome.data.streams import Data
+from bome.errors import NonFiniteError
+from bome.inner import GradientDescent
+from bome.methods.base import Info
+from bome.methods.probe import Probe, Sides
+from bome.oracles import Oracle
+from bome.oracles.traces import snapshot
+from bome.problem import Batches, Problem
+from bome.stepper import Stepper
+from bome.worth import Start
+
+STEPS = 10
+"""T."""
+EPISODE = 20
+"""L."""
+LOOK_EVERY = 2
+"""Outer steps between looks at the curvature."""
+MOST_FAILURES = 10
+"""Failed steps after which an arm gives up."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What makes an arm.
+
+    Attributes:
+        sides: of the probe.
+        episode: L; 0 where θ is kept.
+        c: the first step of v, relative to its size.
+    """
+
+    sides: Sides
+    episode: int
+    c: float
+
+
+KINDS = {"young": Kind("both", EPISODE, 0.02), "old": Kind("one", 0, 0.03)}
+"""The arms."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a person has fixed; None where it is chosen here.
+
+    Attributes:
+        lr: α.
+        steps: T.
+        reach: ρ, how far the probe goes from θ, relative to it; σ follows.
+        outer_lr: ξ for all of v.
+        arm: the only arm to run.
+    """
+
+    lr: float | None = None
+    steps: int | None = None
+    reach: float | None = None
+    outer_lr: float | None = None
+    arm: str | None = None
+
+
+class Arm:
+    """An arm on the live variables.
+
+    Args:
+        name: "young" or "old".
+        oracle: of the problem.
+        data: batches.
+        home: where θ starts; the young arm goes back there again and again.
+        curvature: as far as it is known.
+        choices: what was fixed.
+        size: of each tensor of v at the very beginning.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        oracle: Oracle,
+        data: Data,
+        home: Start,
+        curvature: Curvature,
+        choices: Choices,
+        size: tuple[float, ...],
+    ) -> None:
+        self.kind, self.home, self.curvature = KINDS[name], home, curvature
+        self._data, self._problem, self._fixed = data, oracle.problem, choices.lr is not None
+        lr = [choices.outer_lr if choices.outer_lr is not None else self.kind.c * x for x in size]
+        inner = GradientDescent(curvature.alpha, choices.steps or STEPS)
+        method = Probe(inner, sides=self.kind.sides, reach=choices.reach or Probe.reach)
+        self.stepper = Stepper(oracle.problem, method, _optimiser(oracle.problem, lr), oracle=oracle)
+        self.lr, self.halved, self.failures = max(lr), 1.0, 0
+
+    @property
+    def over(self) -> bool:
+        """Whether it cannot go on."""
+        return self.failures >= MOST_FAILURES
+
+    def step(self, spent: float) -> Info | None:
+        """One outer step; what it has measured.
+
+        Args:
+            spent: the share of the arm's evaluations that is spent.
+        """
+        stepper, k = self.stepper, self.stepper.k
+        method = stepper.method
+        assert isinstance(method, Probe)  # noqa: S101 - made above
+        if self.kind.episode and k % self.kind.episode == 0:  # line 1
+            self.home.write(self._problem)
+            self.curvature.L = 0.0
+        batches = self._data.draw(inner=method.inner_batches, outer=method.outer_batches)
+        if not self._fixed and k % LOOK_EVERY == 0:  # line 2
+            look(stepper.oracle, batches.inner[0], self.curvature)
+        stepper.method = replace(method, inner=replace(method.inner, lr=self.curvature.alpha))
+        stepper.v_scale = self.halved * max(1 - spent, 0.0)  # line 4
+        try:
+            info = stepper.step_on(batches)  # lines 3 and 4
+        except NonFiniteError:  # line 5
+            self.home.write(self._problem)
+            self.halved, self.failures = self.halved / 2, self.failures + 1
+            return None
+        self.failures = 0
+        return info
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that steps change."""
+        return {
+            "stepper": self.stepper.state_dict(),
+            "L": self.curvature.L,
+            "halved": self.halved,
+            "failures": self.failures,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from there."""
+        self.stepper.load_state_dict(state["stepper"])
+        self.curvature.L, self.halved, self.failures = state["L"], state["halved"], state["failures"]
+
+
+def look(oracle: Oracle, batch: Any, curvature: Curvature) -> None:
+    """Look at the curvature of g where θ stands; two evaluations."""
+    problem = oracle.problem
+    rows, placed = problem.localise(Batches(inner=(batch,), outer=()))
+    v, theta = problem.point
+    v = v if rows is None else tuple(x[rows] for x in v)
+    restore = snapshot(problem)
+    first = oracle.inner(v, theta, placed.inner[0], "theta")
+
+    def gradient(there: Leaves) -> Leaves:
+        return oracle.inner(v, there, placed.inner[0], "theta", like=first).grad.theta
+
+    curvature.see(theta, first.grad.theta, gradient)
+    restore()
+
+
+def sizes(point: Pair) -> tuple[float, ...]:
+    """The root mean square of each tensor of v; 1 where it is 0."""
+    return tuple(float(x.double().square().mean().sqrt()) or 1.0 for x in point.v)
+
+
+def _optimiser(problem: Problem, lr: list[float]) -> Optimizer:
+    """Adam, of which only the ratio of step to learning rate matters: its ε is next to nothing."""
+    kind: Any = Adam if problem.v.table is None else SparseAdam
+    groups = [{"params": [x], "lr": rate} for x, rate in zip(problem.v.leaves, lr, strict=True)]
+    optimiser: Optimizer = kind(groups, eps=float(torch.finfo(torch.float32).tiny) ** 0.5)
+    return optimiser
