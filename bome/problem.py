@@ -64,7 +64,8 @@ class Problem:
         inner_equalities: a function like h, which must be zero in the inner problem.
         outer_equalities: likewise in the outer problem.
 
-    The starting values are live: a solver changes these very tensors, as an optimiser of `torch.optim` does.
+    The starting values are live: a solver changes these very tensors, as an optimiser of `torch.optim` does. A start
+    outside of its set is moved to the nearest point of the set before anything else is done.
     """
 
     def __init__(
@@ -113,6 +114,17 @@ class Problem:
     def modules(self) -> tuple[nn.Module, ...]:
         """The modules among v and θ."""
         return tuple(var.module for var in (self.v, self.theta) if var.module is not None)
+
+    def enter_sets(self) -> None:
+        """Move a start that lies outside of its set to the nearest point of the set."""
+        with torch.no_grad():
+            self.project_v.enter(self.v.leaves)
+            self.project_theta.enter(self.theta.leaves)
+
+    def check_unchanged(self) -> None:
+        """Refuse variables in which the user has replaced a tensor since the problem was made."""
+        self.v.check_unchanged()
+        self.theta.check_unchanged()
 
     def loss(
         self, which: Literal["f", "g"], v: Leaves, theta: Leaves, batch: Any, buffers: dict[str, Tensor]

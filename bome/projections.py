@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bome._checks import check_count, check_nonnegative
 from bome._typing import Array, Leaves, Projection
-from bome.core.ranks import is_sharded, shard_of, whole
+from bome.core.ranks import is_sharded, local, shard_of, whole
 from bome.errors import ProblemError
 
 Bound = float | Tensor
@@ -199,6 +199,13 @@ class Rules:
             leaves, self.joint(leaves) if self.joint is not None else self._one_by_one(leaves), strict=True
         ):
             if x is not y:
+                x.copy_(y)
+
+    def enter(self, leaves: Leaves) -> None:
+        """Project in place what lies outside; what is inside but for rounding stays as it is, bit for bit."""
+        for x, y in zip(leaves, self(leaves) if self else leaves, strict=True):
+            rounding = 100 * torch.finfo(x.dtype).eps * (1 + local(x).abs())
+            if is_sharded(x) or bool(((local(y) - local(x)).abs() > rounding).any()):
                 x.copy_(y)
 
     def rows(self, leaves: Leaves) -> Rows | None:

@@ -14,6 +14,7 @@ from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.ranks import is_sharded, local, shard_of, synchronises
 from bome.core.trees import Pair, dot, scale
+from bome.data.streams import Constant, Data, Stream
 from bome.errors import NonFiniteError, ProblemError, StorageError, UnsupportedError
 from bome.methods.base import Info, Method, Step, check_accepted
 from bome.oracles import Oracle, OracleName, make
@@ -24,6 +25,7 @@ from bome.per_sample import RowSGD
 from bome.problem import Batches, Problem
 from bome.projections import Rules
 from bome.stepper_checks import (
+    Restarts,
     check_rowwise,
     default_optimiser,
     first_not_finite,
@@ -70,6 +72,7 @@ class Stepper:
         for name, value, kind in (("problem", problem, Problem), ("method", method, Method)):
             if not isinstance(value, kind):
                 raise ProblemError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+        problem.check_unchanged()
         self.problem = problem
         self.method = method
         self.oracle = make(problem, oracle)
@@ -83,6 +86,7 @@ class Stepper:
         self._groups_theta = groups_of(problem.theta, self.inner_opt, "inner_opt")
         if problem.v.table is not None:
             check_rowwise(self.outer_opt)
+        problem.enter_sets()
         self.state: State = method.init(self.oracle, problem.point)
         self.k = 0
         self.v_scale = 1.0
@@ -90,6 +94,7 @@ class Stepper:
         self.keep_direction = False
         self.direction: Pair | None = None
         self._connected = False
+        self._restarts = Restarts()
 
     @property
     def counts(self) -> Counter[str]:
@@ -106,14 +111,23 @@ class Stepper:
         )
 
     def step(self, *, outer: Any = None, inner: Any = None) -> Info:
-        """One outer step on one inner and one outer batch."""
-        return self.step_on(Batches(outer=(outer,), inner=(inner,)))
+        """One outer step.
+
+        Args:
+            outer: a batch for f, or a stream of them.
+            inner: likewise for g. If the method takes several, as many are drawn from a stream such as `Minibatches`; a
+                batch is given to all of them, which is right for all data: of minibatches such a method wants new ones.
+        """
+        data = Data(outer=_stream(outer), inner=_stream(inner))
+        return self.step_on(data.draw(outer=self.method.outer_batches, inner=self.method.inner_batches))
 
     def step_on(self, batches: Batches) -> Info:
         """One outer step; `batches` holds as many inner and outer batches as the method takes."""
         if torch.is_inference_mode_enabled():
             raise ProblemError("a step needs gradients: call it outside torch.inference_mode()")
         self._check_batches(batches)
+        self.problem.check_unchanged()
+        self._restarts.warn(self.problem.theta, self.method)
         rows, placed = self.problem.localise(batches)
         point = self.problem.point
         if rows is not None:
@@ -141,6 +155,7 @@ class Stepper:
         self._apply(self.problem.theta, self.inner_opt, step.direction.theta, self.problem.project_theta, None)
         self.state, self.direction = step.state, step.direction if self.keep_direction else None
         self.k += 1
+        self._restarts.after(self.problem.theta)
         return step.info
 
     def settle(self) -> None:
@@ -286,7 +301,7 @@ class Stepper:
             if given != wanted:
                 raise ProblemError(
                     f"{self.method.name} takes {wanted} {kind} batches a step, got {given}: "
-                    "use step_on(Batches(inner=..., outer=...)) or run(...)"
+                    "use step(inner=..., outer=...), which repeats a batch or draws from streams, or run(...)"
                 )
 
     def _check_connected(self, batches: Batches) -> None:
@@ -334,6 +349,11 @@ def _sharded_state(optimiser: Optimizer, state: dict[str, Any]) -> dict[str, Any
         for number, p in zip(numbers, live, strict=True)
     }
     return {**state, "state": {number: each for number, each in laid.items() if each}}
+
+
+def _stream(batch: Any) -> Stream:
+    """The stream that was given, or the batch again and again."""
+    return batch if isinstance(batch, Stream) else Constant(batch)
 
 
 def _sparse(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:

@@ -1,6 +1,7 @@
 """What a `Stepper` refuses, and where NaN or infinity appeared."""
 
 import math
+import warnings
 
 import torch
 from torch.optim import LBFGS, SGD, Adagrad, Optimizer, SparseAdam
@@ -60,6 +61,33 @@ def check_rowwise(optimiser: Optimizer) -> None:
             f"{type(optimiser).__name__}{what} moves all rows of a PerSample, not only those of the batch: use SGD or "
             "Adagrad without momentum and weight decay, bome.RowSGD with momentum, or SparseAdam"
         )
+
+
+class Restarts:
+    """Whether somebody puts θ back to the same values before each step, as a loop over few-shot tasks does."""
+
+    LIMIT = 3
+    """So many steps in a row."""
+
+    def __init__(self) -> None:
+        self._left: list[int] = []
+        self._marks: list[list[float]] = []
+
+    def warn(self, theta: Variable, method: Method) -> None:
+        """Say it, before a step, where the method trains θ from step to step."""
+        moved = bool(self._left) and all(x._version > n for x, n in zip(theta.leaves, self._left, strict=True))
+        mark = [float(local(x.detach()).sum()) for x in theta.leaves] if moved and method.moves_theta else []
+        self._marks = [*self._marks, mark] if mark and mark in (self._marks[-1:] or [mark]) else []
+        if len(self._marks) == self.LIMIT:
+            warnings.warn(
+                f"θ was put back to the same values before each of the last {self.LIMIT} steps, but {method.name} "
+                "trains θ from step to step: for tasks that begin anew use itd, whose step takes T inner steps from θ",
+                stacklevel=4,
+            )
+
+    def after(self, theta: Variable) -> None:
+        """Remember what a step has left."""
+        self._left = [x._version for x in theta.leaves]
 
 
 def surely_finite(step: Step) -> bool:

@@ -164,6 +164,8 @@ class Tuner:
         inner = getattr(stepper.method, "inner", None)
         if not isinstance(inner, InnerMap):
             raise ProblemError(f"{stepper.method.name} has no inner map whose T could be tuned: run it without a tuner")
+        if not stepper.method.tunable:
+            raise ProblemError(f"{stepper.method.name} does not measure q̂ as a tuner needs it: take bome, or no tuner")
         for name, optimiser in (("outer_opt", stepper.outer_opt), ("inner_opt", stepper.inner_opt)):
             if not isinstance(optimiser, SGD):
                 raise ProblemError(
@@ -181,7 +183,7 @@ class Tuner:
     def after(self, stepper: Stepper, info: Info) -> None:
         """Look at a step just done; at the end of a window, decide."""
         if info.tail is None or stepper.direction is None:
-            raise ProblemError(f"{stepper.method.name} does not measure q̂: run it without a tuner")
+            raise ProblemError(f"{stepper.method.name} did not measure q̂: run it without a tuner")
         self._seen.append(torch.stack([info.tail.double(), *self._compare(stepper, stepper.direction)]))
         self._last = stepper.direction
         if len(self._seen) == self.rules.window:

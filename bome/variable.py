@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bome._typing import Leaves, Projection
-from bome.core.ranks import local
+from bome.core.ranks import is_sharded, local
 from bome.errors import ProblemError
 from bome.per_sample import PerSample
 from bome.projections import Joint, Rules
@@ -54,6 +54,23 @@ class Variable:
             )
         for name, leaf in zip(self.names, self.leaves, strict=True):
             _check_leaf(name, leaf)
+        self._layout = _Layout(self.module) if self.module is not None else None
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on where the user has put another tensor in the place of one of ours."""
+        if self._layout is not None and (self._layout.stands() or any(map(is_sharded, self.leaves))):
+            return  # while FSDP2 works, a module holds other tensors
+        live: dict[str, Tensor]
+        if self.module is not None:
+            live = {f"{self.role}[{n!r}]": p for n, p in self.module.named_parameters() if p.requires_grad}
+        else:
+            live = dict(_flatten(self._form, self.role)) if self.given else {}
+        for name, leaf in zip(self.names, self.leaves, strict=True):
+            if live.pop(name, None) is not leaf:
+                raise _changed(f"{name} was replaced, removed or frozen")
+        for name in live:
+            raise _changed(f"{name} was added or set free")
+        self._layout = _Layout(self.module) if self.module is not None else None
 
     @property
     def given(self) -> bool:
@@ -82,6 +99,31 @@ class Variable:
         if unknown or len(self.keys) != len(self.leaves):
             raise ProblemError(f"project_{self.role} names {unknown or 'entries'}, but {self.role} has {self.names}")
         return Rules(tuple(projections.get(key) for key in self.keys))
+
+
+class _Layout:
+    """Which objects a module is made of, so that it is seen at once whether it still is made of them."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._registers = [register for part in module.modules() for register in (part._modules, part._parameters)]
+        self._sizes = [len(register) for register in self._registers]
+        self._parts = [(register, name, part) for register in self._registers for name, part in register.items()]
+        self._trained = [(p, p.requires_grad) for p in module.parameters()]
+
+    def stands(self) -> bool:
+        """Whether nothing was replaced, added, removed or frozen."""
+        return (
+            all(register.get(name) is part for register, name, part in self._parts)
+            and all(p.requires_grad is trained for p, trained in self._trained)
+            and self._sizes == [len(register) for register in self._registers]
+        )
+
+
+def _changed(what: str) -> ProblemError:
+    return ProblemError(
+        f"{what} after the Problem was made, as LoRA and pruning do, and the change would not be trained: "
+        "change the model first, then make the Problem and its optimisers"
+    )
 
 
 def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:

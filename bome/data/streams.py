@@ -1,7 +1,7 @@
 """Streams of batches: seeded, and resumable to the very batch."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ class Batch(NamedTuple):
     parts: int = 0
 
 
+@runtime_checkable
 class Stream(Protocol):
     """An endless sequence of batches whose position can be saved and restored."""
 

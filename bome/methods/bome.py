@@ -65,6 +65,7 @@ class BOME(Method):
     name: ClassVar[str] = "bome"
     chooses: ClassVar[bool] = True
     settles = "solution"
+    tunable: ClassVar[bool] = True
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "published": {"eps": 1e-8},
         "fresh": {"draw": "fresh"},

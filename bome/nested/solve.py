@@ -130,6 +130,8 @@ def solve(
     for name, value in (without if sampled else with_data).items():
         if value is not None:
             raise ProblemError(f"{name} is for problems {'without' if sampled else 'with'} data=: leave it out")
+    problem.check_unchanged()
+    problem.enter_sets()
     size = sum(leaf.numel() for leaf in (*problem.v.leaves, *problem.theta.leaves))
     if data is not None:
         terms = _race_terms(problem, data, budget, horizon, Choices(lr, steps, reach, outer_lr, arm))

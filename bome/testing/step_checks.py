@@ -67,8 +67,12 @@ def _like(leaves: Leaves, pattern: Leaves, what: str) -> None:
 def check_info_is_scalars_without_graph(make: Make) -> None:
     """What a step measured are 0-d tensors without graph, f among them; f, g, q and λ are finite."""
     for case in cases(make):
-        for info in advance(case.stepper()):
+        stepper = case.stepper()
+        for info in advance(stepper):
             require(isinstance(info, Info), f"info is no Info {case}")
+            require(
+                (info.tail is not None) == stepper.method.tunable, f"tunable does not say whether it has a tail {case}"
+            )
             for name, value in info._asdict().items():
                 if value is None:
                     require(name != "f", f"f is missing {case}")

@@ -24,6 +24,7 @@ from bome import (
     ball,
     box,
     simplex,
+    solve,
 )
 from bome._typing import State
 from bome.core.barrier import Metric
@@ -36,7 +37,7 @@ from bome.methods.base import Method, Step
 from bome.oracles import Oracle
 from bome.oracles.base import Needs
 from bome.stopping import FirstOf, MaxEvaluations, MaxSeconds, MaxSteps, Stationary
-from tests.support.samples import NAMES, Name, bome, cleaning, everything, mlp, same, toy
+from tests.support.samples import NAMES, Name, bome, cleaning, everything, mlp, same
 
 ONE = torch.ones(2)
 
@@ -522,10 +523,37 @@ def test_rows_of_several_batches_are_joined_and_their_places_kept() -> None:
     assert [batch.places.tolist() for batch in (*local.inner, *local.outer)] == [[2, 0], [0, 1], [2, 0]]
 
 
-def test_a_start_outside_of_its_set_is_projected_by_the_first_step() -> None:
-    p = toy(project_v=box(5, 6))
-    Stepper(p, bome(), SGD(p.v.leaves, 0.1)).step()
-    assert p.point.v[0].tolist() == [5, 5, 5]
+@pytest.mark.parametrize("begin", ["Stepper", "run", "solve"])
+def test_a_start_outside_of_its_set_is_moved_to_the_nearest_point_before_anything_else(begin: str) -> None:
+    """Losses with a logarithm are never evaluated where it is none."""
+    seen: list[float] = []
+
+    def f(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
+        seen.extend([*v.detach().tolist(), *theta.detach().tolist()])
+        return (v.log() - 0.5).square().sum() + (theta - 1).square().sum()
+
+    def g(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
+        seen.extend([*v.detach().tolist(), *theta.detach().tolist()])
+        return (theta.log() - v.log()).square().sum()
+
+    v, theta = torch.tensor([-1.0, 1.0]), torch.tensor([-3.0, 9.0])
+    p = Problem(f, g, v, theta, project_v=box(0.5, 4), project_theta=box(0.25, 5))
+    if begin == "solve":
+        solve(p, budget=400)
+    elif begin == "run":
+        run(p, bome(), outer_opt=SGD([v], 1e-9), inner_opt=SGD([theta], 1e-9), stop=MaxSteps(1))
+    else:
+        Stepper(p, bome(), SGD([v], 1e-9), SGD([theta], 1e-9)).step()
+    assert seen[:4] == [0.5, 1, 0.25, 5]
+    assert min(seen) >= 0.25
+
+
+def test_a_start_inside_of_its_set_stays_as_it_is_bit_for_bit() -> None:
+    """A projection on the simplex would move it by rounding."""
+    theta = torch.tensor([0.1, 0.2, 0.3, 0.4]) / torch.tensor([0.1, 0.2, 0.3, 0.4]).sum()
+    start = theta.clone()
+    problem(theta=theta, v=torch.ones(4), project_theta=simplex()).enter_sets()
+    assert torch.equal(theta, start)
 
 
 def test_batches_whose_order_could_be_mistaken_are_given_by_name() -> None:

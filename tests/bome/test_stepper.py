@@ -28,6 +28,8 @@ from bome._typing import Projection
 from bome.core.barrier import Metric
 from bome.data.streams import Minibatches
 from bome.errors import NonFiniteError, ProblemError
+from bome.methods import F2SA, Method, Probe, StocBiO
+from bome.projections import Rules
 from tests.support.samples import (
     NAMES,
     Calls,
@@ -146,7 +148,9 @@ RULES: dict[str, Projection] = {
 def test_a_projection_is_applied_after_the_step_of_its_variable(rule: str, role: str, name: Name) -> None:
     """With T = 1 the direction of θ does not feel a projection of θ^(1) unless v's does: compare the step by hand."""
     options: dict[str, Any] = {f"project_{role}": RULES[rule]}
-    problem, free = toy(**options), toy()
+    problem, free = toy(**options), toy(**options)
+    free.enter_sets()
+    free.project_v = free.project_theta = Rules((None,))
     stepper = Stepper(problem, bome(1), SGD(problem.v.leaves, 0.1), SGD(problem.theta.leaves, 0.1), name)
     stepper.step()
     info = Stepper(free, bome(1), SGD(free.v.leaves, 0.1), SGD(free.theta.leaves, 0.1)).step()
@@ -164,7 +168,7 @@ def test_a_projection_is_applied_after_the_step_of_its_variable(rule: str, role:
 
 def test_a_dict_of_projections_leaves_the_other_names_free() -> None:
     def problem(**options: Any) -> Problem:
-        v = {"a": torch.ones(2, dtype=F64), "b": torch.ones(2, dtype=F64)}
+        v = {"a": torch.ones(2, dtype=F64), "b": torch.full((2,), 5.0, dtype=F64)}
         f = toy()
         return Problem(
             lambda v, t, b: f.outer(torch.cat([v["a"], v["b"][:1]]), t, b) + v["b"].square().sum(),
@@ -248,11 +252,12 @@ def test_a_sample_that_is_twice_in_a_batch_counts_twice(name: Name) -> None:
 
 @pytest.mark.parametrize("make", [lambda p: SGD(p, 5.0), lambda p: SparseAdam(p, 0.1), lambda p: Adagrad(p, 0.1)])
 def test_only_the_rows_of_the_batch_are_touched_by_optimiser_and_projection(make: Callable[..., Optimizer]) -> None:
-    """All rows start outside of the box; those of no batch stay there, bit for bit."""
+    """Between the steps all rows are put outside of the box; those of no batch stay there, bit for bit."""
     x, y = blobs(N)
     sparse, _ = _table(box(-0.01, 0.01))
     before = sparse.point.v[0].clone()
     stepper = Stepper(sparse, bome(2), make(sparse.v.leaves), SGD(sparse.theta.leaves, 0.1))
+    sparse.point.v[0].copy_(before)
     touched = torch.zeros(N, dtype=torch.bool)
     for rows in (torch.tensor([1, 30, 2]), torch.tensor([39, 1])):
         stepper.step(inner=(x[rows], y[rows], rows), outer=(x[:5], y[:5]))
@@ -488,6 +493,74 @@ def test_an_oracle_made_by_hand_is_used_as_it_is() -> None:
     stepper.step()
     assert stepper.oracle is oracle
     assert oracle.counts == {"g": 4, "f": 1}
+
+
+def _noted() -> tuple[Problem, list[tuple[str, float]]]:
+    """A problem whose losses write down which batches they see."""
+    seen: list[tuple[str, float]] = []
+
+    def loss(name: str) -> Callable[..., Tensor]:
+        def noted(v: Tensor, theta: Tensor, batch: Tensor) -> Tensor:
+            seen.append((name, float(batch)))
+            return (theta - v - batch).square().sum() + v.square().sum()
+
+        return noted
+
+    return Problem(loss("f"), loss("g"), torch.ones(2, dtype=F64), torch.zeros(2, dtype=F64)), seen
+
+
+class _Numbers:
+    """A stream of 1, 2, 3, ..."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> Tensor:
+        self.last += 1
+        return torch.tensor(float(self.last), dtype=F64)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+SEVERAL: list[Method] = [
+    BOME(GradientDescent(0.1, 3), draw="fresh"),
+    F2SA(GradientDescent(0.1, 2)),
+    StocBiO(GradientDescent(0.1, 2), Q=2),
+    Probe(GradientDescent(0.1, 2)),
+]
+
+
+@pytest.mark.parametrize("method", SEVERAL, ids=lambda method: method.name)
+def test_a_method_that_takes_several_batches_draws_them_from_a_stream(method: Method) -> None:
+    """The same step as on these batches given one by one."""
+    assert method.inner_batches > 1
+    ends = []
+    for drawn in (True, False):
+        problem, seen = _noted()
+        stepper = Stepper(problem, method, SGD(problem.v.leaves, 0.1), SGD(problem.theta.leaves, 0.1))
+        if drawn:
+            stepper.step(inner=_Numbers(), outer=_Numbers())
+            assert {number for name, number in seen if name == "g"} == set(range(1, method.inner_batches + 1))
+        else:
+            inner, outer = (
+                tuple(torch.arange(1.0, n + 1, dtype=F64)) for n in (method.inner_batches, method.outer_batches)
+            )
+            stepper.step_on(Batches(inner=inner, outer=outer))
+        ends.append(everything(problem, stepper.outer_opt, stepper.inner_opt))
+    assert same(*ends)
+
+
+@pytest.mark.parametrize("method", SEVERAL, ids=lambda method: method.name)
+def test_a_batch_is_given_to_a_method_as_often_as_it_takes_one(method: Method) -> None:
+    problem, seen = _noted()
+    Stepper(problem, method, SGD(problem.v.leaves, 0.1), SGD(problem.theta.leaves, 0.1)).step(
+        inner=torch.tensor(2.0), outer=torch.tensor(7.0)
+    )
+    assert {("g", 2.0)} <= set(seen) <= {("g", 2.0), ("f", 7.0)}
 
 
 def test_an_outer_loss_without_gradient_is_refused() -> None:

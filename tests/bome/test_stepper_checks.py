@@ -1,5 +1,6 @@
 """Which optimisers fit which variables, and where NaN and infinity are found."""
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -7,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.optim import LBFGS, SGD, Adagrad, Adam, Optimizer, SparseAdam
 
-from bome import BOME, GradientDescent, RowSGD, TorchOptim
+from bome import BOME, GradientDescent, Problem, RowSGD, Stepper, TorchOptim
 from bome.core.trees import Pair
 from bome.errors import ProblemError
-from bome.methods import Info, Step
+from bome.methods import ITD, Info, Step
+from bome.runs.names import METHODS
 from bome.stepper_checks import (
     check_rowwise,
     default_optimiser,
@@ -111,3 +113,54 @@ def test_the_first_tensor_that_is_not_finite_is_named() -> None:
     good, bad = torch.zeros(2), torch.tensor([0.0, NAN, 0.0])
     assert first_not_finite(theta, (good, torch.zeros(3))) is None
     assert first_not_finite(theta, (good, bad)) == "theta['b']"
+
+
+def _told(name: str, put_back: Callable[[int, Tensor], object], steps: int = 6) -> list[str]:
+    """What a loop is told that does something to θ before each step."""
+    v, theta = torch.zeros(2), torch.zeros(3)
+    problem = Problem(lambda v, t, b: (t - 1).square().sum(), lambda v, t, b: (t - v.sum()).square().sum(), v, theta)
+    method = METHODS[name](GradientDescent(0.1, 3))  # type: ignore[call-arg]
+    stepper = Stepper(problem, method, SGD([v], 0.1), SGD([theta], 0.1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for k in range(steps):
+            with torch.no_grad():
+                put_back(k, theta)
+            stepper.step()
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("name", ["bome", "bome-z", "pbgd", "f2sa", "itd", "reverse"])
+def test_tasks_that_begin_anew_are_noticed_where_the_method_trains_theta_from_step_to_step(name: str) -> None:
+    """Few-shot learning puts the head back to its start for each task."""
+    told = _told(name, lambda k, theta: theta.zero_())
+    if METHODS[name].moves_theta:
+        assert len(told) == 1
+        assert f"but {name} trains θ from step to step: for tasks that begin anew use itd" in told[0]
+    else:
+        assert told == []
+
+
+@pytest.mark.parametrize(
+    "put_back",
+    [
+        lambda k, theta: None,
+        lambda k, theta: theta.add_(0.01),  # somebody trains θ further between the steps
+        lambda k, theta: theta.zero_() if k % 3 == 0 else None,  # now and then
+    ],
+)
+def test_other_loops_are_told_nothing(put_back: Callable[[int, Tensor], object]) -> None:
+    assert _told("bome", put_back, 9) == []
+
+
+def test_with_itd_each_task_begins_where_theta_was_put() -> None:
+    """The step of v is that of an unrolled descent from 0: θ^(2) = .36 (v₁ + v₂), and dF/dv = .72 Σ(θ − 1)."""
+    v, theta = torch.tensor([0.5, 0.25], dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    problem = Problem(lambda v, t, b: (t - 1).square().sum(), lambda v, t, b: (t - v.sum()).square().sum(), v, theta)
+    stepper = Stepper(problem, ITD(GradientDescent(0.1, 2)), SGD([v], 0.1), SGD([theta], 0.1))
+    for _ in range(4):
+        before = v.clone()
+        theta.zero_()
+        stepper.step()
+        slope = 0.36 * 2 * 3 * (0.36 * before.sum() - 1)
+        torch.testing.assert_close(v, before - 0.1 * slope)

@@ -18,6 +18,7 @@ from bome.core.barrier import Metric
 from bome.core.trees import Pair, dot
 from bome.errors import ProblemError
 from bome.loop import Record, Result, run
+from bome.methods import AIDCG, ITD
 from bome.methods.base import Info, Method, Step
 from bome.oracles import Oracle
 from bome.projections import box
@@ -203,11 +204,21 @@ class TestRefusals:
         with pytest.raises(ProblemError, match="make outer_opt a"):
             Tuner().attach(stepper)
 
-    def test_methods_that_do_not_measure_the_gap(self) -> None:
+    @pytest.mark.parametrize("method", [AIDCG(GradientDescent(0.1)), ITD(GradientDescent(0.1))])
+    def test_methods_that_do_not_measure_the_gap_before_any_step(self, method: Method) -> None:
+        problem = toy()
+        before = [x.clone() for x in (*problem.point.v, *problem.point.theta)]
+        with pytest.raises(
+            ProblemError, match=f"{method.name} does not measure q̂ as a tuner needs it: take bome, or no"
+        ):
+            run(problem, method, outer_opt=SGD(problem.v.leaves, 0.1), tuner=Tuner(), stop=MaxSteps(1))
+        assert all(map(torch.equal, before, (*problem.point.v, *problem.point.theta)))
+
+    def test_a_step_that_did_not_measure_the_gap(self) -> None:
         problem = toy()
         stepper, tuner = _stepper(problem), Tuner()
         tuner.attach(stepper)
-        with pytest.raises(ProblemError, match="does not measure"):
+        with pytest.raises(ProblemError, match="did not measure"):
             tuner.after(stepper, stepper.step()._replace(tail=None))
 
 

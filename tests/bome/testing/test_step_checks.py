@@ -76,6 +76,12 @@ class MovesThetaUnsaid(Plain):
         return step._replace(new_theta=scale(metric.theta[0], point.theta))
 
 
+class MeasuresATailUnsaid(Plain):
+    def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
+        step = super().step(oracle, point, state, batches, metric)
+        return step._replace(info=Info(step.info.f, tail=step.info.f))
+
+
 _kept: list[Any] = []
 
 
@@ -115,6 +121,7 @@ BROKEN: list[tuple[type[Method], str]] = [
     (WrongPrecision, "check_precisions"),
     (VectorInfo, "check_info_is_scalars_without_graph"),
     (MovesThetaTwice, "check_direction_has_the_form_of_the_variables"),
+    (MeasuresATailUnsaid, "check_info_is_scalars_without_graph"),
     (MovesThetaUnsaid, "check_direction_has_the_form_of_the_variables"),
     (KeepsTensors, "check_graphs_are_freed"),
     (KeepsGraph, "check_graphs_are_freed"),
