@@ -99,6 +99,7 @@ class Probe(Method):
 
     name: ClassVar[str] = "probe"
     settles = "solution"
+    moves_theta: ClassVar[bool] = False
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "symmetric": {"sides": "both"},
         "young": {"sides": "both", "episode": 20},
