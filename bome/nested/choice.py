@@ -4,6 +4,7 @@
         1:  g at its v, at its θ, at scattered θ and at those of the 12 best points
         2:  descents of g from the four lowest of them
         3:  q = g(θ) − the lowest g
+    4:  of this point, θ is solved again with that σ: so f is F(v), however small the σ of its run was
 
 σ is the largest one of all runs, so that a point counts for little whose θ does not solve the inner problem.
 """
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from bome.nested.losses import Spent
 from bome.nested.search import score
+from bome.nested.sets import TOLERATED
 from bome.nested.survey import Dice, Extent
 from bome.nested.value import Point, Start, ValueFunction
 
@@ -33,9 +35,18 @@ def choose(value: ValueFunction, found: Sequence[Point], penalty: float, extent:
             seen.add(first)
             point = points[first]
             points[first] = point._replace(q=gap(value, point, [*scatter, *others], penalty))
+        points[first] = exact(value, points[first], penalty)
     except Spent:
         pass
     return sorted(points, key=lambda point: score(point, penalty))
+
+
+def exact(value: ValueFunction, point: Point, sigma: float) -> Point:
+    """Line 4; the point as it is if nothing is gained."""
+    own = value.losses.weighted(0.0, 1.0, point.v, point.theta, "inner").g
+    (y,) = value.upper(point.v, [Start(point.theta)], sigma)
+    after = point._replace(f=y.sum.f, q=point.q + y.sum.g - own, theta=y.start.theta)
+    return after if y.over <= TOLERATED and score(after, sigma) < score(point, sigma) else point
 
 
 def gap(value: ValueFunction, point: Point, thetas: Iterable[Tensor], sigma: float) -> float:
@@ -45,4 +56,4 @@ def gap(value: ValueFunction, point: Point, thetas: Iterable[Tensor], sigma: flo
     looked = sorted(looked, key=lambda pair: pair[0])
     starts = [Start(point.theta), *(Start(theta) for _, theta in looked[: DESCENTS - 1])]
     found = value.lower(point.v, starts, sigma)
-    return own.g - min((each.value for each in found if each.over <= 1e-5), default=own.g)
+    return own.g - min((each.value for each in found if each.over <= TOLERATED), default=own.g)

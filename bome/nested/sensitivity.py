@@ -78,8 +78,7 @@ def balance(sets: ByRows, around: Sequence[Value], sigma: float) -> Balance:
     grads = np.stack([value.place.grad.double().cpu().numpy() for value in around])
     active = c > -CLOSE * max(1.0, np.abs(c).max(initial=0.0))
     rows = sets.losses.rows(here.place.x, theta, c, active)[active]
-    size = max(np.abs(grads).max(), 1e-300)
-    one = 1e3 * size  # so that Σ t = 1 holds
+    one = 1e3 * (max(np.abs(grads).max(), np.abs(rows).max(initial=0.0)) or 1.0)  # so that Σ t = 1 holds
     system = np.block([
         [np.vstack([grads.T, np.zeros((len(theta), len(around)))]), rows.T],
         [np.full((1, len(around)), one), np.zeros((1, len(rows)))],

@@ -1,8 +1,11 @@
 """The choice: a point that only looks good is found out."""
 
+import pytest
+import torch
+
 from bome.nested.choice import choose
 from bome.nested.survey import Dice, Extent
-from bome.nested.value import Point, Units
+from bome.nested.value import Point, Start, Units
 from tests.support.nested import two_wells, value_of, vector
 
 EXTENT = Extent(vector(0.9), vector(0.0), 2.0, True)
@@ -26,3 +29,16 @@ def test_the_budget_may_end_before_the_best_is_confirmed() -> None:
     value.losses.meter.limit = 3
     order = choose(value, [_point(2.0, 0.1, -1.0), _point(1.0, 0.2, -1.0)], 10.0, EXTENT, Dice(0))
     assert [point.f for point in order] == [1, 2]
+
+
+def test_f_of_the_best_is_exact_however_small_its_sigma_was() -> None:
+    """θ of f + 2 g at v = 0.6, where θ*(v) is −1.0178 and F(v) = 0.01 − 1.0178 by brute force."""
+    value = value_of(two_wells(), Units(reach=2.0))
+    (y,) = value.upper(vector(0.6), [Start(vector(-1.0))], 2.0)
+    assert y.sum.f < -1.05
+    thetas = torch.linspace(-2, 0, 2_000_001, dtype=torch.float64)
+    theta = float(thetas[((thetas**2 - 1) ** 2 + 0.15 * thetas).argmin()])
+    point = _point(y.sum.f, 0.6, 0.0)._replace(theta=y.start.theta)
+    best = choose(value, [point], 1e5, EXTENT, Dice(0))[0]
+    assert float(best.theta) == pytest.approx(theta, abs=1e-5)
+    assert best.f == pytest.approx(0.01 + theta, abs=1e-5)

@@ -45,6 +45,13 @@ def test_prices_are_those_of_the_closed_form(name: str) -> None:
     assert solution.prices[kind].tolist() == pytest.approx([price], abs=0.03)
 
 
+def test_prices_are_found_where_the_gradient_is_exactly_0() -> None:
+    """v = 2 is hit to the last digit here; the price of θ ≤ 1 is −2 all the same."""
+    solution = bome.solve(_priced(inner_constraints=lambda v, y, b: y - 1), budget=2_000, seed=0)
+    assert float(solution.v) == pytest.approx(2, abs=1e-12)
+    assert solution.prices["inner_constraints"].tolist() == pytest.approx([-2], abs=0.01)
+
+
 def test_a_scaled_constraint_has_a_scaled_price() -> None:
     solution = bome.solve(_priced(inner_constraints=lambda v, y, b: 10 * (y - 1)), budget=900)
     assert solution.prices["inner_constraints"].tolist() == pytest.approx([-0.2], abs=0.003)
