@@ -1,12 +1,16 @@
 """What all tests share."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it in what it starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -43,6 +43,9 @@ def run_jobs(
         backend: where they are.
         batched: whether jobs may go as a batch.
         stock: tasks that are built already.
+
+    Returns:
+        The outcomes, in the order of the jobs.
     """
     jobs, store, stock = list(dict.fromkeys(jobs)), Outcomes(folder), stock or Stock()
     outcomes = {job: outcome for job in jobs if (outcome := store.read(job)) is not None}
@@ -73,7 +76,7 @@ def run_jobs(
     else:
         for job in _by_workers(singles, folder, workers, backend):
             note(job)
-    return outcomes
+    return {job: outcomes[job] for job in jobs}
 
 
 def _seldom(look: Callable[[int], None], seconds: float = 1.0) -> Follow:
