@@ -35,6 +35,7 @@ BENCH = {
     "scale": "bome_studies.scale.study:SCALE",
     "matrix": "bome_studies.matrix.study:MATRIX",
     "bolib": "bome_studies.bolib.study:BOLIB",
+    "applications": "bome_studies.applications.study:APPLICATIONS",
 }
 """Comparisons with other software, and measurements of this one."""
 
@@ -140,7 +141,7 @@ def bench(
         typer.Argument(
             metavar="STUDY",
             help="clean (HyperCleaner, cleanlab), mix (data mixtures), scale (costs), matrix (where training runs), "
-            "bolib (problems with known optima).",
+            "bolib (problems with known optima), applications (what v is worth in eight of them).",
         ),
     ],
     preset: Annotated[
