@@ -7,8 +7,8 @@ from typing import Any
 from bome.core.barrier import Phi
 
 METHODS = (
-    "bome", "bsg1", "bvfsm", "penalty", "itd", "reverse", "aid-cg", "aid-fp", "stocbio", "vrbo", "mrbo",
-    "f2sa", "pbgd", "soba", "saba", "meha", "darts", "sama",
+    "bome", "bome-z", "probe", "bsg1", "bvfsm", "penalty", "itd", "reverse", "aid-cg", "aid-fp", "stocbio",
+    "vrbo", "mrbo", "f2sa", "pbgd", "soba", "saba", "meha", "darts", "sama",
 )  # fmt: skip
 """All but those for minimax games."""
 
