@@ -30,7 +30,7 @@ from bome.data.streams import Data
 from bome.errors import NonFiniteError
 from bome.inner import GradientDescent
 from bome.methods.base import Info
-from bome.methods.probe import Probe, Sides
+from bome.methods.probe import POINTS, Probe, Sides
 from bome.oracles import Oracle
 from bome.oracles.traces import snapshot
 from bome.problem import Batches, Problem
@@ -120,6 +120,13 @@ class Arm:
     def over(self) -> bool:
         """Whether it cannot go on."""
         return self.failures >= MOST_FAILURES
+
+    @property
+    def cost(self) -> int:
+        """The most evaluations of a step."""
+        method = self.stepper.method
+        assert isinstance(method, Probe)  # noqa: S101 - made above
+        return len(POINTS[method.sides]) * method.inner.steps + 4  # the end, f, and a look at the curvature
 
     def step(self, spent: float) -> Info | None:
         """One outer step; what it has measured.

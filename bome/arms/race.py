@@ -145,7 +145,7 @@ class Race:
             self._before = self.used
         self._stage = stage
         while True:
-            room = min(share, 1 - self._before) - self._refit_costs
+            room = min(share, 1 - self._before) - self._refit_costs - arm.cost / self.terms.budget
             gone = (self.used - self._before) / room if room > 0 else 1.0
             if gone >= 1 or arm.over:
                 break

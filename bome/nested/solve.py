@@ -165,13 +165,17 @@ def _race_terms(problem: Problem, data: Data, budget: int, horizon: int | None, 
         check_count("steps", choices.steps)
     if choices.arm is not None:
         check_choice("arm", choices.arm, ArmName)
-    horizon = max(budget // HORIZONS, 1) if horizon is None else horizon
+    return RaceTerms(budget, horizon_for(budget, horizon), choices)
+
+
+def horizon_for(budget: int, horizon: int | None) -> int:
+    """For how many steps θ is trained when a v is judged, as asked for or chosen; refused where that takes too much."""
+    if horizon is None:
+        return max(budget // HORIZONS, 1)
     check_count("horizon", horizon)
     if LEAST_HORIZONS * horizon > budget:
-        raise ProblemError(
-            f"a horizon of {horizon} needs a budget of at least {LEAST_HORIZONS * horizon}: give budget="
-        )
-    return RaceTerms(budget, horizon, choices)
+        raise ProblemError(f"a horizon of {horizon} needs a budget of at least {LEAST_HORIZONS * horizon}: raise it")
+    return horizon
 
 
 def _concluded(problem: Problem, session: Session, status: str) -> Solution:

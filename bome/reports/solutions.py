@@ -47,9 +47,11 @@ def _written(folder: Path, command: str, task: str, summary: Mapping[str, Any]) 
         command=command,
         results=_results(summary),
         tests=[_test(test) for test in summary["certificate"]["tests"]],
-        found=[_solution(each) for each in summary["found"][:MOST_ROWS]],
-        left_out=max(0, len(summary["found"]) - MOST_ROWS),
-        prices=[row for kind, values in summary["prices"].items() for row in _prices(kind, values)],
+        arms=[(name, number(each["F"]), number(each["live"])) for name, each in summary.get("arms", {}).items()],
+        warnings=[sentence(text) for text in summary.get("warnings", ())],
+        found=[_solution(each) for each in summary.get("found", ())[:MOST_ROWS]],
+        left_out=max(0, len(summary.get("found", ())) - MOST_ROWS),
+        prices=[row for kind, values in summary.get("prices", {}).items() for row in _prices(kind, values)],
         figures=[figure(drawing) for drawing in drawings],
         version=__version__,
     )  # fmt: skip
@@ -61,7 +63,7 @@ def _written(folder: Path, command: str, task: str, summary: Mapping[str, Any]) 
 
 def _results(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Each number, its value and what it means."""
-    optimum, ties = summary["optimum"] or {}, summary["ties"] or {}
+    optimum, ties = summary["optimum"] or {}, summary.get("ties") or {}
     rows = [
         (
             "F(v)",
@@ -80,7 +82,9 @@ def _results(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             number(ties.get("worst")),
             "What may happen where the inner problem has several solutions and is solved without a look at f.",
         ),
-        ("runs", number(summary["runs"]), f"From different starts. The search ended: {summary['reason']}."),
+        ("runs", number(summary.get("runs")), f"From different starts. The search ended: {summary['reason']}."),
+        ("arm", str(summary.get("arm", "–")), f"Which has found v. The race ended: {summary['reason']}."),
+        ("live f", number(summary.get("live")), "f at the θ that this arm kept while v moved; F(v) is what counts."),
         *((key, number(value), MEANINGS.get(key, "")) for key, value in summary["tuned"].items()),
         ("seconds", number(summary["seconds"]), ""),
     ]
@@ -88,6 +92,8 @@ def _results(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 MEANINGS = {
+    "horizon": "For how many steps θ was trained when a v was judged.",
+    "reach": "ρ, how far the probe goes from θ, relative to it.",
     "sigma": "σ, the weight of g(v, θ) − g(v, θ*(v)) at the end.",
     "alpha": "α, the last inner step size.",
     "T": "The most inner steps of a descent.",

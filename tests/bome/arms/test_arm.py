@@ -59,6 +59,14 @@ def test_the_young_arm_goes_back_to_its_start_and_the_old_one_never_does() -> No
         assert (float(problem.point.theta[0].norm()) < 0.7 * before) == returns
 
 
+def test_no_step_costs_more_than_it_says() -> None:
+    for name in ("young", "old"):
+        problem, data = penalties()
+        arm = started(name, problem, data)
+        arm.step(0.0)
+        assert sum(arm.stepper.counts.values()) <= arm.cost <= sum(arm.stepper.counts.values()) + 1
+
+
 def test_what_is_fixed_is_fixed() -> None:
     problem, data = penalties()
     arm = started("old", problem, data, Choices(lr=0.01, steps=3, reach=0.1, outer_lr=0.5))

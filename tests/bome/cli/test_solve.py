@@ -4,10 +4,12 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
+from bome.arms.arm import Arm
 from bome.cli.main import execute
 from bome.cli.solve import vector
 from bome.nested import session
@@ -83,7 +85,8 @@ def test_an_interruption_shows_the_best_so_far_and_the_command_that_goes_on_bit_
     ("words", "answer"),
     [
         (["solve", "sines"], "unknown task 'sines'; did you mean 'sine'?"),
-        (["solve", "hyperclean-digits"], "draws minibatches, and solve wants all data at once"),
+        (["solve", "hyperclean-digits", "--horizon", "9999"], "a horizon of 9999 needs a budget of at least 59994"),
+        (["solve", "sine", "--horizon", "9"], "sine has no batches: leave horizon out"),
         (["solve", "sine", "--set", "eta=1"], "unknown setting of a task 'eta'"),
         (["solve", "sine", "--seconds", "0"], "seconds must be a positive number"),
     ],
@@ -94,6 +97,37 @@ def test_mistakes_are_one_line(place: Path, capsys: pytest.CaptureFixture[str], 
     assert answer in printed
     assert printed.count("\n") == 1
     assert list(place.iterdir()) == []
+
+
+RACE = ["solve", "hyperclean-digits", "--set", "batch=100", "--budget", "1000"]
+
+
+def test_a_race_is_printed_with_what_each_v_was_worth(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute([*RACE, "--out", "x"]) == 0
+    printed = capsys.readouterr().out
+    assert all(cell_len(line) <= 80 for line in printed.splitlines())
+    assert all(words in printed for words in ("v judged by training", "young", "old", "confirmed by training"))
+
+
+def test_a_race_that_was_interrupted_goes_on_bit_for_bit(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute([*RACE, "--out", "whole", "--quiet"]) == 0
+    steps = []
+
+    def interrupted(arm: Arm, spent: float) -> Any:
+        steps.append(spent)
+        if len(steps) == 9:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(arm, spent)
+
+    step = Arm.step
+    monkeypatch.setattr(Arm, "step", interrupted)
+    assert execute([*RACE, "--out", "x", "--quiet"]) == 130
+    assert capsys.readouterr().err.endswith("continue with: bome resume x\n")
+    assert execute(["resume", "x", "--quiet"]) == 0
+    one, other = (json.loads((place / name / "summary.json").read_text()) for name in ("whole", "x"))
+    assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
 def test_large_variables_are_not_printed() -> None:

@@ -76,3 +76,15 @@ def test_the_page_opens_in_a_browser(solved: Path, tmp_path: Path) -> None:
     assert all(seen.images)
     assert seen.messages == []
     assert seen.overflow <= 0
+
+
+def test_the_page_of_a_race_tells_what_each_v_was_worth(tmp_path: Path) -> None:
+    words = ["solve", "hyperclean-digits", "--budget", "600", "--quiet", "--out", str(tmp_path / "race")]
+    assert execute(words) == 0
+    page = check_safe(write_solution(tmp_path / "race").read_text()).words
+    summary = json.loads((tmp_path / "race" / "summary.json").read_text())
+    assert "What v is worth" in page
+    for each in summary["arms"].values():
+        assert f"{each['F']:.4g}" in page
+    for text in summary["warnings"]:
+        assert text[1:] in page

@@ -7,7 +7,7 @@ import pytest
 
 from bome.cli.main import execute
 from bome.errors import ProblemError, StorageError
-from bome.nested.solve import BUDGET, solve
+from bome.nested.solve import BUDGET, BUDGET_SAMPLED, solve
 from bome.runs.solving import Assignment, read_assignment, solve_into, summarised
 from bome.storage.folder import Folder
 
@@ -29,15 +29,46 @@ def test_wrong_assignments_are_refused(given: dict[str, object], words: str) -> 
 
 
 def test_the_command_has_all_that_was_given_and_no_more() -> None:
-    assert Assignment("sine").command(Path("x"), 1) == f"bome solve sine --seed 0 --budget {BUDGET} --out x"
+    assert Assignment("sine").command(Path("x"), 1) == "bome solve sine --seed 0 --out x"
     given = Assignment("sine", {"start": "left"}, 3, 700, 2, 9.0)
     command = "bome solve sine --set start=left --seed 3 --budget 700 --runs 2 --seconds 9.0 --jobs 2 --out 'a b'"
     assert given.command(Path("a b"), 2) == command
 
 
-def test_a_task_with_minibatches_is_refused_with_what_to_use() -> None:
-    with pytest.raises(ProblemError, match=r"draws minibatches, .* take 'bome run hyperclean-digits'"):
-        Assignment("hyperclean-digits").build()
+def test_a_task_with_batches_has_other_settings() -> None:
+    digits, sine = Assignment("hyperclean-digits", {"batch": "50"}), Assignment("sine")
+    tasks = digits.build(), sine.build()
+    assert (digits.most(tasks[0]), sine.most(tasks[1])) == (BUDGET_SAMPLED, BUDGET)
+    assert Assignment("sine", budget=7).most(tasks[1]) == 7
+    data = digits.data(tasks[0])
+    assert data is not None
+    assert len(data.inner.next().rows) == 50
+    assert sine.data(tasks[1]) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"task": "sine", "horizon": 5}, "sine has no batches: leave horizon out"),
+        ({"task": "sine", "set": {"batch": "5"}}, "sine has no batches: leave batch out"),
+        ({"task": "hyperclean-digits", "runs": 2}, "hyperclean-digits has batches, so there are no runs"),
+    ],
+)
+def test_what_only_the_other_kind_of_task_has_is_refused(given: dict[str, object], words: str) -> None:
+    with pytest.raises(ProblemError, match=words):
+        Assignment(**given).build()  # type: ignore[arg-type]
+
+
+def test_a_race_is_summarised_with_what_each_v_was_worth(tmp_path: Path) -> None:
+    assignment = Assignment("hyperclean-digits", {"batch": "100"}, budget=1000, horizon=30)
+    Folder(tmp_path / "x").claim("solve", vars(assignment), assignment.command(tmp_path / "x", 1))
+    summary, stopped = solve_into(tmp_path / "x", assignment)
+    assert stopped is None
+    assert json.loads((tmp_path / "x" / "summary.json").read_text()) == json.loads(json.dumps(summary))
+    assert list(summary["arms"])[:3] == ["start", "young", "old"]
+    assert summary["f"] == summary["arms"][summary["arm"]]["F"] == min(each["F"] for each in summary["arms"].values())
+    assert summary["tuned"]["horizon"] == 30
+    assert set(summary["observed"]) >= {"test_accuracy"}
 
 
 def test_the_summary_says_what_the_result_says(tmp_path: Path) -> None:
