@@ -14,7 +14,6 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from bome._checks import check_count
 from bome._typing import Leaves
 from bome.certificate import Certificate, allowed, certify
-from bome.core.ranks import Ranks
 from bome.core.roll_call import watched
 from bome.core.seeds import random_state, restore_random
 from bome.core.signals import signals
@@ -30,8 +29,9 @@ from bome.stepper import Stepper
 from bome.stopping import MaxSteps, Progress, Stop
 from bome.storage import checkpoint
 from bome.storage.history import History
-from bome.storage.together import save_together
+from bome.storage.together import newest_of_all, save_together
 from bome.tuner import Tuner
+from bome.worth import Assessment, Refit, Wish, Worth
 
 SAVE_EVERY = 1000
 """Steps between checkpoints where nothing else is asked for."""
@@ -72,6 +72,8 @@ class Result:
         seconds: time spent in steps.
         tuned: what a tuner picked.
         state: everything needed to continue, as checkpoints hold it.
+        refit: F(v), what f is at a θ trained anew on g alone, where it was measured; not among `evaluations`.
+        worth: that in words with what there is to warn of, or why it was not measured.
     """
 
     v: Any
@@ -86,6 +88,8 @@ class Result:
     seconds: float
     tuned: dict[str, float] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict, repr=False)
+    refit: Refit | None = None
+    worth: str = ""
 
 
 def run(
@@ -105,6 +109,8 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     solve_inner: Callable[[Leaves, Leaves], Leaves] | None = None,
     certify_on: int | Data = 1,
+    refit: Wish = None,
+    judge_on: Any = None,
 ) -> Result:
     """Solve a bilevel problem.
 
@@ -125,11 +131,16 @@ def run(
         solve_inner: the inner solution as a function of (v, θ), for an exact certificate.
         certify_on: what the certificate is measured on: so many random batches (at least 4 for a verdict), or the next
             batches of other `Data`, such as all data. Without minibatches it is all data in any case.
+        refit: whether θ is trained anew on g alone with the last v, from where it started, which gives F(v); by default
+            where that costs at most a fifth of the run. True does it in any case, with as many steps as θ made in the
+            run; `refit=GradientDescent(lr=0.1, steps=1000)` with these. False keeps no copy of the start either.
+        judge_on: a stream or one batch for f there, of data that v has not seen.
     """
     check_count("log_every", log_every)
     _check_parts(data, stop, schedulers, certify_on)
     stepper = Stepper(problem, method, outer_opt, inner_opt, oracle)
-    session = _Session(stepper, data if data is not None else Data(), tuple(schedulers), tuner)
+    data = data if data is not None else Data()
+    session = _Session(stepper, data, tuple(schedulers), tuner, Assessment(problem, refit, judge_on))
     stop = stop if stop is not None else MaxSteps(1000)
     ranks = stepper.oracle.ranks
     with signals(record is not None) as asked, watched(ranks) as watch, _open(record, session) as history:
@@ -156,8 +167,9 @@ def run(
         stepper.settle()
         state = session.state()
         certificate = session.certificate(solve_inner, certify_on, history)  # after the state: it draws batches
+        worth = session.worth()
         extra = dict(observe(problem)) if observe is not None else {}
-        history.append({**session.row(stepper.k), **certificate.numbers(), **extra})
+        history.append({**session.row(stepper.k), **certificate.numbers(), **worth.numbers(), **extra})
     return Result(
         v=problem.v.value,
         theta=problem.theta.value,
@@ -171,6 +183,8 @@ def run(
         seconds=session.seconds,
         tuned=tuner.picked() if tuner is not None else {},
         state=state,
+        refit=worth.refit,
+        worth=worth.text,
     )
 
 
@@ -182,6 +196,7 @@ class _Session:
     data: Data
     schedulers: tuple[LRScheduler, ...]
     tuner: Tuner | None
+    assessment: Assessment
     seconds: float = 0.0
     info: Info | None = None
     inactive: Tensor | None = None  # steps with λ = 0
@@ -244,6 +259,13 @@ class _Session:
             )
         return certificate
 
+    def worth(self) -> Worth:
+        """Train θ anew: by the inner map, or by gradient descent with the first step size of θ's optimiser."""
+        stepper = self.stepper
+        rates = [group.get("initial_lr", group["lr"]) for group in stepper.inner_opt.param_groups]
+        inner = stepper.method.inner_map or GradientDescent(max(float(min(rates)), 1e-8))
+        return self.assessment.worth(stepper.oracle, stepper.method, inner, k=stepper.k, data=self.data)
+
     def agreed(self, status: str | None, asked: Sequence[int]) -> tuple[str | None, int]:
         """Why to stop, and the signal that asks for it or 0, as all ranks see it: if one stops, all do."""
         ranks, number = self.stepper.oracle.ranks, asked[0] if asked else 0
@@ -258,8 +280,8 @@ class _Session:
         if ranks is None:
             checkpoint.save(folder, self.stepper.k, state)
             return
-        rows = ("v", "outer_opt") if self.stepper.problem.v.table is not None else ()
-        own = {key: state.pop(key) for key in ("buffers", "data", "random", *rows)}
+        rows = ("v", "start_v", "outer_opt") if self.stepper.problem.v.table is not None else ()
+        own = {key: state.pop(key) for key in ("buffers", "data", "random", "start_buffers", *rows) if key in state}
         save_together(folder, self.stepper.k, state, own, ranks)
 
     def state(self) -> dict[str, Any]:
@@ -274,6 +296,7 @@ class _Session:
             "inactive": self.inactive,
             "rising": self.rising,
             "random": random_state(),
+            **self.assessment.state(),
         }
 
     def load(self, newest: checkpoint.Checkpoint) -> None:
@@ -298,6 +321,7 @@ class _Session:
         self.seconds = state["seconds"]
         self.info = None if state["info"] is None else Info(*state["info"])
         self.inactive, self.rising = state["inactive"], state["rising"]
+        self.assessment.load(state)
         if rank < newest.ranks:
             restore_random(state["random"])
 
@@ -318,34 +342,13 @@ def _check_parts(
         raise ProblemError("ReduceLROnPlateau needs a measurement at each step: use a scheduler that counts steps")
 
 
-def _newest(folder: Path, ranks: Ranks | None) -> checkpoint.Checkpoint | None:
-    """The newest good checkpoint; the first rank finds it, and all read the same."""
-    if ranks is None:
-        return checkpoint.load_latest(folder)
-    newest: checkpoint.Checkpoint | None = None
-    failure: StorageError | None = None
-    if ranks.rank == 0:
-        try:
-            newest = checkpoint.load_latest(folder)
-        except StorageError as error:
-            failure = error
-    failed, step, newer = ranks.largest(
-        int(failure is not None), newest.step + 1 if newest else 0, int(bool(newest and newest.path.suffix == ".new"))
-    )
-    if failed:
-        raise failure or StorageError(f"{folder}: rank 0 found no good checkpoint")
-    if newest is not None or not step:
-        return newest
-    return checkpoint.load(folder / f"step_{step - 1:08d}{'.new' if newer else ''}", ranks.rank)
-
-
 def _open(record: Record | None, session: _Session) -> History:
     """The history, after continuing from the newest checkpoint if that is wanted."""
     if record is None:
         return History()
     folder = record.folder / "checkpoints"
     ranks = session.stepper.oracle.ranks
-    newest = _newest(folder, ranks) if record.resume else None
+    newest = newest_of_all(folder, ranks) if record.resume else None
     if newest is not None:
         session.load(newest)
     elif any("." not in path.name for path in folder.glob("step_*")):

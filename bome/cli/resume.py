@@ -97,7 +97,13 @@ def _resume_run(folder: Path, settings: dict[str, str], *, force: bool, quiet: b
     """Continue a run on a task from its newest good checkpoint."""
     before = directory.read_config(folder)
     plan = make_plan(before.task, before.method, {**before.set, **settings}, before.seed)
-    config = directory.configure(plan, oracle=before.oracle, log_every=before.log_every, save_every=before.save_every)
+    config = directory.configure(
+        plan,
+        oracle=before.oracle,
+        log_every=before.log_every,
+        save_every=before.save_every,
+        refit=before.refit,
+    )
     saved = _newest(folder)
     changes = _changes(directory.read_spec(folder), config.spec) or _method_changes(saved, plan)
     if changes and not force:

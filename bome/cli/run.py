@@ -52,13 +52,20 @@ def run(
     oracle: Annotated[
         OracleChoice | None, typer.Option("--oracle", help="How to differentiate; by default auto.")
     ] = None,
+    refit: Annotated[
+        bool | None,
+        typer.Option(
+            "--refit/--no-refit",
+            help="Train θ anew with the last v, for F(v); by default where it costs at most a fifth of the run.",
+        ),
+    ] = None,
 ) -> None:
     """Run a method on a task: writes a folder with the configuration, metrics, checkpoints and a report."""
     if task in STREAMS:
-        if log_every or save_every or oracle:
+        if log_every or save_every or oracle or refit is not None:
             raise ProblemError(
-                f"--log-every, --save-every and --oracle do not apply to {task}, a stream of tasks: a row is logged "
-                "after each of them, and checkpoints are saved by the clock"
+                f"--log-every, --save-every, --oracle and --refit do not apply to {task}, a stream of tasks: a row is "
+                "logged after each of them, and checkpoints are saved by the clock"
             )
         spec = Spec.from_settings(task, method or STRATEGY, parse_settings(settings), seed)
         run_stream(spec, out, quiet=quiet, as_json=as_json)
@@ -66,7 +73,11 @@ def run(
     check_single_task(task, method or METHOD)
     plan = make_plan(task, method or METHOD, parse_settings(settings), seed)
     config = directory.configure(
-        plan, oracle=oracle.value if oracle else "auto", log_every=log_every, save_every=save_every or SAVE_EVERY
+        plan,
+        oracle=oracle.value if oracle else "auto",
+        log_every=log_every,
+        save_every=save_every or SAVE_EVERY,
+        refit=refit,
     )
     folder = out if out is not None else directory.default_folder(config)
     directory.prepare(folder, config)
@@ -117,6 +128,7 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("status", f"{summary['status']}: {summary['reason']}"),
         ("f", f),
+        *worth_rows(summary),
         ("q̂", number(summary["q"])),
         ("distance to optimum", number(summary["distance_to_optimum"])),
         ("certificate", certificate.get("verdict", "–")),
@@ -128,6 +140,20 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         if summary.get(key):
             rows.append((title, ", ".join(f"{name} {number(value)}" for name, value in summary[key].items())))
     return rows + _tuned(summary)
+
+
+def worth_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """F(v) and what there is to warn of, or why it was not measured."""
+    refit = summary.get("refit")
+    if refit is None:
+        reason = summary.get("worth", "").removeprefix("F(v) is ").replace("run(..., refit=True)", "--refit")
+        return [("F(v)", reason)] if reason else []
+    steps, cost = f"{refit['steps']:,} steps on g alone", _evaluations(refit)
+    return [
+        ("F(v)", f"{number(refit['F'])}: f after {steps}"),
+        ("for F(v)", cost),
+        *(("warning", text) for text in refit["warnings"]),
+    ]
 
 
 def _stream_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

@@ -114,6 +114,7 @@ def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, 
         outer_opt=Adam([gates], RATE),
         inner_opt=SGD(list(theta.values()), rate),
         stop=MaxSteps(steps),
+        refit=False,
     )
     return Gates(gates.numpy().astype(np.float64), result)
 

@@ -111,6 +111,7 @@ def learn_factors(
         stop=Plateau(steps, max(5, steps // 6)),
         log_every=max(1, steps // 100),
         progress=None if progress is None else lambda now: progress(now.step, steps),
+        refit=False,
     )
     return Weighting(table.values.numpy().astype(np.float64), result)
 

@@ -139,6 +139,11 @@ class Method(ABC):
         inner = getattr(self, "inner", None)
         return inner if isinstance(inner, InnerMap) else None
 
+    def theta_steps(self, k: int) -> int:
+        """How many steps θ has made after k outer ones, since it stood at its start."""
+        inner = self.inner_map
+        return k if self.moves_theta or inner is None else k * inner.steps
+
     def refusal(self, problem: Problem) -> str | None:
         """Why the method cannot solve this problem, or None if it can."""
         return None

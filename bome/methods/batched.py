@@ -79,6 +79,10 @@ class Batched(Method):
         """As the method."""
         return self.method.outer_batches
 
+    def theta_steps(self, k: int) -> int:
+        """As the method."""
+        return self.method.theta_steps(k)
+
     def refusal(self, problem: Problem) -> str | None:
         """Variables must have the dimension of the runs."""
         sizes = {x.shape[0] if x.dim() else 0 for x in problem.v.leaves + problem.theta.leaves}

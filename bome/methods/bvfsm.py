@@ -110,6 +110,10 @@ class BVFSM(Method):
         if self.schedule == "constant" and self.steps is None:
             raise ProblemError("schedule 'constant' depends on the number of steps of the run: give steps (K)")
 
+    def theta_steps(self, k: int) -> int:
+        """T in each step."""
+        return k * self.inner.steps
+
     def init(self, oracle: Oracle, point: Pair) -> State:
         """z = θ_0."""
         return {"z": clone(point.theta), "k": (number(0, point.theta[0]),)}

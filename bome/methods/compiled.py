@@ -70,6 +70,10 @@ class Compiled(Method):
         """As the method."""
         return self.method.outer_batches
 
+    def theta_steps(self, k: int) -> int:
+        """As the method."""
+        return self.method.theta_steps(k)
+
     def refusal(self, problem: Problem) -> str | None:
         """As the method; and running statistics cannot be compiled in."""
         if problem.buffers:

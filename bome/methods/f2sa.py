@@ -102,6 +102,10 @@ class F2SA(Method):
         """T for y and one for v."""
         return self.inner.steps + 1
 
+    def theta_steps(self, k: int) -> int:
+        """T in each step."""
+        return k * self.inner.steps
+
     def init(self, oracle: Oracle, point: Pair) -> State:
         """z = θ_0, λ = λ_0."""
         k = number(0, point.theta[0])

@@ -89,6 +89,10 @@ class Penalty(Method):
             check_nonnegative(name, value)
         check_choice("pairing", self.pairing, Pairing)
 
+    def theta_steps(self, k: int) -> int:
+        """T in each step."""
+        return k * self.inner.steps
+
     def init(self, oracle: Oracle, point: Pair) -> State:
         """ν_0 in every entry, and the coefficients γ, ε, λ, r."""
         start = (self.gamma, self.epsilon, self.lam, 1.0)

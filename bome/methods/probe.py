@@ -118,6 +118,10 @@ class Probe(Method):
         """One for each inner step and one for the end, or one for all."""
         return self.inner.steps + 1 if self.draw == "fresh" else 1
 
+    def theta_steps(self, k: int) -> int:
+        """T in each step; a young θ has never made more than L·T."""
+        return (min(k, self.episode) if self.episode else k) * self.inner.steps
+
     def init(self, oracle: Oracle, point: Pair) -> State:
         """k = 0, and θ_0 where θ is put back to it."""
         start = {"start": clone(point.theta)} if self.episode else {}

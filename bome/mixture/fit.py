@@ -142,6 +142,7 @@ class DataMixture:
             log_every=log_every,
             record=None if record is None else Record(record, save_every=max(self.steps // 10, 1), resume=True),
             progress=progress,
+            refit=False,
         )
         self.weights_ = dict(zip(names, self._weights(v).tolist(), strict=True))
         self.history_ = [dict(row) for row in self.result_.history.rows]

@@ -166,6 +166,7 @@ def _outcomes(jobs: Sequence[Job], place: Path, stock: Stock, progress: Callable
         log_every=jobs[0].log_every,
         record=Record(place, SAVE_EVERY, resume=True),
         progress=progress,
+        refit=False,
     )
     return [_own(job, plan.task, i, result, stack) for i, (job, plan) in enumerate(zip(jobs, plans, strict=True))]
 

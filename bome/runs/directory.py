@@ -57,6 +57,7 @@ class Config:
         settings: all settings of the run, given or not, for people.
         about: the task in one line.
         version: of this library.
+        refit: whether θ is trained anew with the last v; None for where that costs little.
     """
 
     task: str
@@ -69,6 +70,7 @@ class Config:
     settings: dict[str, Any]
     about: str
     version: str
+    refit: bool | None = None
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -93,10 +95,18 @@ class Config:
 
     def _options(self) -> dict[str, Any]:
         oracle = None if self.oracle == "auto" else self.oracle
-        return {"method": self.method, "set": self.set, "seed": self.seed, "oracle": oracle}
+        refits = {"refit": self.refit is True, "no_refit": self.refit is False}
+        return {"method": self.method, "set": self.set, "seed": self.seed, "oracle": oracle, **refits}
 
 
-def configure(plan: Plan, *, oracle: OracleName = "auto", log_every: int | None = None, save_every: int) -> Config:
+def configure(
+    plan: Plan,
+    *,
+    oracle: OracleName = "auto",
+    log_every: int | None = None,
+    save_every: int,
+    refit: bool | None = None,
+) -> Config:
     """The configuration of a plan, with all defaults written out."""
     spec = plan.spec
     return Config(
@@ -112,6 +122,7 @@ def configure(plan: Plan, *, oracle: OracleName = "auto", log_every: int | None 
         },
         about=_about(spec["task"]),
         version=__version__,
+        refit=refit,
     )
 
 
@@ -158,10 +169,11 @@ def read_config(folder: Path) -> Config:
         StorageError: it is damaged.
     """
     stored = Folder(folder).config(RUN)
-    values = {**stored.spec, **stored.details, "version": stored.version}
+    values = {"refit": None, **stored.spec, **stored.details, "version": stored.version}
     kinds: dict[str, type] = {"task": str, "method": str, "set": dict, "seed": int, "log_every": int, "save_every": int}
     kinds |= {"settings": dict, "about": str, "version": str}
-    right = set(values) == {*kinds, "oracle"} and values["oracle"] in get_args(OracleName)
+    choices = {"oracle": get_args(OracleName), "refit": (None, False, True)}
+    right = set(values) == {*kinds, *choices} and all(values[name] in choices[name] for name in choices)
     if not right or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
         raise StorageError(f"{folder / CONFIG} is damaged: it is not the configuration of a run")
     return Config(**values)
@@ -250,7 +262,14 @@ def perform_into(
         seed_everything(config.seed)
     record = Record(folder, config.save_every, resume)
     try:
-        result = perform(plan, log_every=config.log_every, record=record, progress=progress, oracle=config.oracle)
+        result = perform(
+            plan,
+            log_every=config.log_every,
+            record=record,
+            progress=progress,
+            oracle=config.oracle,
+            refit=config.refit,
+        )
     except NonFiniteError as error:
         jsonfile.write(folder / SUMMARY, _summary(plan, None, DIVERGED, str(error), error.step))
         raise
@@ -277,6 +296,8 @@ def _summary(plan: Plan, result: Performance | None, status: str, reason: str, s
         "evaluations": {"f": 0, "g": 0, "hvp": 0, **({} if result is None else result.evaluations)},
         "seconds": None if result is None else result.seconds,
         "tuned": {} if result is None else result.tuned,
+        "refit": None if result is None or result.refit is None else result.refit.to_dict(),
+        "worth": "" if result is None else result.worth,
     }
 
 

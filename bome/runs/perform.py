@@ -38,6 +38,7 @@ def perform(
     record: Record | None = None,
     progress: Callable[[Progress], None] | None = None,
     oracle: OracleName = "auto",
+    refit: bool | None = None,
 ) -> Performance:
     """Run a plan by gradient descent with the settings' step sizes, momentum and decay.
 
@@ -50,6 +51,7 @@ def perform(
         record: where to write history and checkpoints.
         progress: called after every step.
         oracle: how to differentiate.
+        refit: whether θ is trained anew with the last v; by default where that costs little.
     """
     task, settings = plan.task, plan.settings
     observer = _Observer(task)
@@ -66,6 +68,7 @@ def perform(
         record=record,
         progress=progress,
         solve_inner=task.solve_inner,
+        refit=refit,
     )
     return Performance(**vars(result), observed=observer.observed)
 

@@ -18,7 +18,18 @@ import torch
 from bome.core.ranks import Ranks, whole
 from bome.errors import StorageError
 from bome.storage.atomic import publish, sync_folder, write_file
-from bome.storage.checkpoint import MANIFEST, STATE, TENSORS, contents, manifest, prune, tidy
+from bome.storage.checkpoint import (
+    MANIFEST,
+    STATE,
+    TENSORS,
+    Checkpoint,
+    contents,
+    load,
+    load_latest,
+    manifest,
+    prune,
+    tidy,
+)
 from bome.storage.encoding import Encoder, entry, sha256, tensor_header
 
 
@@ -70,6 +81,27 @@ def save_together(folder: Path, step: int, shared: dict[str, Any], own: dict[str
     if first:
         prune(folder, target, keep=3)
     return target
+
+
+def newest_of_all(folder: Path, ranks: Ranks | None) -> Checkpoint | None:
+    """The newest good checkpoint; the first rank finds it, and all read the same."""
+    if ranks is None:
+        return load_latest(folder)
+    newest: Checkpoint | None = None
+    failure: StorageError | None = None
+    if ranks.rank == 0:
+        try:
+            newest = load_latest(folder)
+        except StorageError as error:
+            failure = error
+    failed, step, newer = ranks.largest(
+        int(failure is not None), newest.step + 1 if newest else 0, int(bool(newest and newest.path.suffix == ".new"))
+    )
+    if failed:
+        raise failure or StorageError(f"{folder}: rank 0 found no good checkpoint")
+    if newest is not None or not step:
+        return newest
+    return load(folder / f"step_{step - 1:08d}{'.new' if newer else ''}", ranks.rank)
 
 
 class _Sink:

@@ -1,7 +1,8 @@
 """What was found when θ was trained anew, and what there is to say of it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 FAR = 0.25
 """F is far from f where the difference is this share of what training has gained in f."""
@@ -52,6 +53,10 @@ class Refit:
         bounds = tuple(f"{name} lies on its bound with all of its entries" for name in self.on_bounds)
         return (*(text for text in found if text), *bounds)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {**asdict(self), "warnings": list(self.warnings)}
+
     def __str__(self) -> str:
         """In one line and, where there are warnings, one more for each."""
         line = f"F(v) = {self.F:.4g} after {self.steps:,} steps on g alone; f = {self.f:.4g} at the live θ"
@@ -66,8 +71,8 @@ class Refit:
         if self.F - self.f <= FAR * self._gain:
             return ""
         return (
-            f"f = {self.f:.3g} flatters: a θ trained on g alone has {self.F:.3g}, so the live θ has learned the data "
-            "of f; judge v by F, and train θ anew before you use it"
+            f"f = {self.f:.3g} flatters: a θ trained on g alone has {self.F:.3g}, f has formed the live θ; judge v "
+            "by F and train θ anew before you use it, unless f shall choose among the minimisers of g"
         )
 
     def _off(self) -> str:

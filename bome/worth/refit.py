@@ -13,6 +13,7 @@ from bome._typing import Leaves, Projection
 from bome.core.ranks import local
 from bome.core.trees import Pair, dot
 from bome.data.streams import Constant, Data, Stream
+from bome.errors import ProblemError
 from bome.inner import InnerMap, StepMap, check_inner
 from bome.oracles import Eval, Oracle, OracleName, make
 from bome.oracles.traces import snapshot
@@ -53,7 +54,9 @@ def refit(
     oracle.check_inner(inner)
     if start is not None:
         start.check(problem)
-    stream = data.outer if judge_on is None else judge_on if hasattr(judge_on, "next") else Constant(judge_on)
+    if problem.constraints:
+        raise ProblemError("refit knows no constraints: descent on g alone leads out of them; bome.solve gives F(v)")
+    stream = data.outer if judge_on is None else as_stream(judge_on)
     with undone(problem):
         return retrained(oracle, inner, data, stream, start)
 
@@ -70,8 +73,7 @@ def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start
     """
     problem = oracle.problem
     with _positions_kept(data, stream), _counted_apart(oracle) as cost:
-        judges = [stream.next() for _ in range(1 if isinstance(stream, Constant) else JUDGES)]
-        judge = _Judge(oracle, judges, data.inner.next())
+        judge = _Judge(oracle, [stream.next() for _ in range(judges(stream))], data.inner.next())
         live = judge.f()
         first = None
         if start is not None:
@@ -92,6 +94,16 @@ def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start
         on_bounds=tuple(_on_bounds(problem)),
         evaluations=dict(cost),
     )
+
+
+def as_stream(batches: Any) -> Stream:
+    """A stream as it is, or one that always gives this batch."""
+    return batches if hasattr(batches, "next") else Constant(batches)
+
+
+def judges(stream: Stream) -> int:
+    """Batches that f is averaged over."""
+    return 1 if isinstance(stream, Constant) else JUDGES
 
 
 class _Judge:

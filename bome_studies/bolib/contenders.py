@@ -97,6 +97,7 @@ class Stepped:
                     tuner=order.tuner,
                     log_every=budgets[-1],
                     progress=look,
+                    refit=False,
                 )
             except UnsupportedError as error:
                 raise RefusedError(str(error)) from None

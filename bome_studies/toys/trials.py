@@ -167,6 +167,7 @@ def _run(trial: Trial, tasks: list[Task], method: Method) -> list[Trace]:
                 oracle="func" if batch else "autograd",
                 observe=observer,
                 log_every=1,
+                refit=False,
             )
         except NonFiniteError as error:
             return observer.traces(None, error.step)

@@ -18,7 +18,7 @@ from bome.storage.history import History
 
 KEYS = {
     "status", "reason", "steps", "f", "q", "distance_to_optimum", "optimum", "certificate", "evaluations", "seconds",
-    "tuned",
+    "tuned", "refit", "worth",
 }  # fmt: skip
 
 
@@ -53,6 +53,28 @@ def test_run_leaves_a_run_directory_and_prints_a_table(
     latest = checkpoint.load_latest(folder / "checkpoints")
     assert latest is not None
     assert latest.step == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ([], "not measured: it takes 25 evaluations, more than a fifth of the run's 60; --refit measures it"),
+        (["--refit"], "f after 20 steps on g alone for F(v) 3 f, 22 g warning f = "),
+        (["--no-refit"], "not measured: the run has refit=False"),
+    ],
+)
+def test_what_v_is_worth_is_printed_beside_f(
+    place: Path, capsys: pytest.CaptureFixture[str], options: list[str], shown: str
+) -> None:
+    assert execute(["run", "lls", "--set", "steps=20", "--out", "x", *options]) == 0
+    assert shown in " ".join(capsys.readouterr().out.split())
+    summary = json.loads((place / "x" / "summary.json").read_text())
+    assert (summary["refit"] is None) == ("--refit" not in options)
+    if summary["refit"]:
+        assert summary["refit"]["F"] == json.loads((place / "x" / "metrics.jsonl").read_text().splitlines()[-1])["F"]
+        assert summary["refit"]["warnings"][0].startswith("f = ")
+        assert summary["evaluations"] == {"f": 20, "g": 40, "hvp": 0}
+    assert directory.read_config(place / "x").command.endswith(" ".join(["0", *options]))
 
 
 def test_config_holds_what_was_given_and_what_follows(place: Path) -> None:

@@ -1,0 +1,154 @@
+"""What follows a run: when θ is trained anew, for how long, and what is said where it is not."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.optim import SGD, Adam
+from torch.optim.lr_scheduler import LambdaLR
+
+from bome import BOME, Data, GradientDescent, MaxSteps, Minibatches, Problem, Record, Solver, Start, refit, run
+from bome.errors import ProblemError
+from bome.inner import TorchOptim
+from bome.methods import BOMEZ, ITD, SOBA, Batched, Method, Probe
+from bome.tasks import quadratic
+from bome.worth.assessment import Assessment
+
+GD = GradientDescent(0.1, 10)
+
+
+def _run(method: Method, steps: int = 40, **options: Any) -> Any:
+    problem = quadratic(start="b").problem
+    outer_opt, inner_opt = SGD(problem.v.leaves, 0.05), SGD(problem.theta.leaves, 0.1)
+    return problem, run(problem, method, outer_opt=outer_opt, inner_opt=inner_opt, stop=MaxSteps(steps), **options)
+
+
+@pytest.mark.parametrize("method", [BOME(GD), BOMEZ(GD), Probe(GD, episode=3, sides="both")])
+def test_a_run_says_what_a_refit_says_afterwards(method: Method) -> None:
+    start = Start(quadratic(start="b").problem)
+    problem, result = _run(method)
+    found = refit(problem, GD.with_steps(method.theta_steps(40)), start=start)
+    assert result.refit == found
+    assert result.worth == str(found)
+    assert result.history.rows[-1]["F"] == found.F
+    assert "F" not in result.history.rows[0]
+    assert found.evaluations == {"f": 3, "g": 2 + method.theta_steps(40)}
+    counts = {kind: result.evaluations[kind] for kind in ("f", "g")}
+    assert counts == _run(method, refit=False)[1].evaluations  # those of the refit are not among them
+
+
+def test_as_many_steps_as_theta_made_since_its_start() -> None:
+    assert BOME(GD).theta_steps(40) == 40
+    assert ITD(GD).theta_steps(40) == Probe(GD).theta_steps(40) == Batched(Probe(GD)).theta_steps(40) == 400
+    assert Probe(GD, episode=3).theta_steps(40) == 30
+    assert Probe(GD, episode=3).theta_steps(2) == 20
+
+
+def test_it_is_done_unasked_where_it_costs_at_most_a_fifth() -> None:
+    """BOME with T inner steps evaluates T + 2 times a step, and θ trained anew takes 1 a step, and 5 to look."""
+    assert _run(BOME(GradientDescent(0.1, 4)), 40)[1].refit is not None  # 45 of 240
+    for method, cost, spent in ((BOME(GradientDescent(0.1, 3)), 45, 200), (ITD(GD), 405, 1240), (SOBA(), 45, 160)):
+        result = _run(method)[1]
+        assert result.refit is None
+        assert result.worth.startswith(f"F(v) is not measured: it takes {cost} evaluations, more than a fifth of the")
+        assert f"run's {spent:,}; run(..., refit=True) measures it" in result.worth
+        assert "F" not in result.history.rows[-1]
+        asked = _run(method, refit=True)[1]
+        assert asked.refit.evaluations == {"f": 3, "g": cost - 3}
+
+
+def test_the_steps_can_be_told_and_nothing_be_done() -> None:
+    assert _run(SOBA(), refit=GradientDescent(0.1, 7))[1].refit.steps == 7
+    _, result = _run(BOME(GD), refit=False)
+    assert (result.refit, result.worth) == (None, "F(v) is not measured: the run has refit=False")
+    assert not any(key.startswith("start") for key in result.state)
+
+
+def test_without_an_inner_map_theta_moves_as_its_optimiser_moved_it_first() -> None:
+    """A schedule that has ended at 0 does not count."""
+    problem, start = quadratic(start="b").problem, Start(quadratic(start="b").problem)
+    outer_opt, inner_opt = SGD(problem.v.leaves, 0.05), SGD(problem.theta.leaves, 0.1)
+    falling = [LambdaLR(inner_opt, lambda k: max(0.0, 1 - k / 20))]
+    options: Any = {"outer_opt": outer_opt, "inner_opt": inner_opt, "schedulers": falling, "stop": MaxSteps(20)}
+    result = run(problem, SOBA(), **options, refit=True)
+    assert result.refit == refit(problem, GradientDescent(0.1, 20), start=start)
+
+
+def test_a_solver_and_l_bfgs_are_priced_as_they_were_in_the_run() -> None:
+    solver = Solver(lambda v, theta, batch: v)
+
+    def made(inner: Any) -> Any:
+        v, theta = torch.tensor(1.0), torch.tensor(0.0)
+        problem = Problem(lambda v, t, b: (t - 2) ** 2, lambda v, t, b: (t - v) ** 2, v, theta)
+        return run(
+            problem,
+            BOME(inner),
+            outer_opt=SGD([v], 0.1),
+            inner_opt=SGD([theta], 0.1),
+            stop=MaxSteps(30),
+            oracle="autograd",
+        )
+
+    assert pytest.approx(made(solver).v.sub(2).square().item()) == made(solver).refit.F
+    lbfgs = made(TorchOptim(lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=3), 1))
+    assert lbfgs.refit is None
+    assert "more than a fifth" in lbfgs.worth
+
+
+def test_f_can_be_judged_on_data_that_v_does_not_see() -> None:
+    def made(**options: Any) -> Any:
+        v, theta, y = torch.tensor(0.5), torch.tensor(0.0), torch.arange(8.0)
+        problem = Problem(lambda v, t, b: (t - b.data[0].mean()).square(), lambda v, t, b: (t - v).square(), v, theta)
+        data = Data(outer=Minibatches((y,), 4))
+        result = run(
+            problem,
+            BOME(GradientDescent(0.5, 1)),
+            outer_opt=SGD([v], 0.0),
+            inner_opt=SGD([theta], 0.0),
+            data=data,
+            **options,
+        )
+        return result, data
+
+    held_out = Minibatches((torch.full((4,), 9.0),), 2)
+    result, data = made(judge_on=held_out, stop=MaxSteps(3))
+    assert pytest.approx(8.5**2) == result.refit.F
+    assert result.refit.f == 81
+    assert str(held_out.state_dict()) == str(Minibatches((torch.full((4,), 9.0),), 2).state_dict())
+    assert str(data.state_dict()["outer"]) != str(held_out.state_dict())
+    with pytest.raises(ProblemError, match="judge_on is given, but refit=False"):
+        made(judge_on=held_out, refit=False)
+
+
+def test_what_cannot_be_judged_is_said_and_refused_where_it_was_asked_for() -> None:
+    theta = torch.tensor(0.5)
+    without = Problem(lambda v, t, b: t.square(), lambda v, t, b: (t - 1).square(), theta=theta)
+    assert run(without, BOME(GD), inner_opt=SGD([theta], 0.1), stop=MaxSteps(2)).worth.endswith("there is no v")
+    with pytest.raises(ProblemError, match="there is no v; leave refit out"):
+        Assessment(without, True)
+    bound = Problem(
+        lambda v, t, b: t,
+        lambda v, t, b: t,
+        torch.zeros(()),
+        torch.zeros(()),
+        inner_constraints=lambda v, t, b: t[None],
+    )
+    with pytest.raises(ProblemError, match=r"bome\.solve gives F"):
+        Assessment(bound, GD)
+    with pytest.raises(ProblemError, match=r"bome\.solve gives F"):
+        refit(bound, GD)
+    with pytest.raises(ProblemError, match="inner must be an inner map"):
+        Assessment(quadratic().problem, 3)  # type: ignore[arg-type]
+
+
+def test_a_resumed_run_starts_theta_where_the_first_one_did(tmp_path: Any) -> None:
+    """Though the problem it is given stands elsewhere."""
+
+    def made(steps: int, shift: float, record: Record | None = None) -> Any:
+        problem = quadratic(start="b").problem
+        problem.theta.leaves[0].data.add_(shift)
+        opts: Any = {"outer_opt": Adam(problem.v.leaves, 0.05), "inner_opt": SGD(problem.theta.leaves, 0.1)}
+        return run(problem, BOME(GD), **opts, stop=MaxSteps(steps), record=record)
+
+    made(5, 0.0, Record(tmp_path))
+    assert made(9, 3.0, Record(tmp_path, resume=True)).refit == made(9, 0.0).refit
