@@ -305,18 +305,22 @@ class Stepper:
                 )
 
     def _check_connected(self, batches: Batches) -> None:
-        """Refuse losses that no gradient flows through, before the first step changes anything."""
-        links = self.oracle.links
+        """Refuse losses that no gradient flows through, before the first step changes anything.
+
+        v may be of use in constraints alone.
+        """
+        problem, links = self.problem, self.oracle.links
         if len(links) < 4:  # not all of f and g, v and θ were asked for, or it cannot tell
-            if any(synchronises(module) for module in self.problem.modules):
+            if any(synchronises(module) for module in problem.modules):
                 self._connected = True
                 return
-            links = dict.fromkeys(connections(self.problem, batches), True)
+            links = dict.fromkeys(connections(problem, batches), True)
         if not links.get(("g", "theta")):
             raise ProblemError("no gradient flows from the inner loss to theta: is it used, and not detached?")
         if not links.get(("f", "theta")) and not links.get(("f", "v")):
             raise ProblemError("no gradient flows from the outer loss to v or theta: is it detached?")
-        if self.problem.v.given and not links.get(("g", "v")) and not links.get(("f", "v")):
+        linked = links.get(("g", "v")) or links.get(("f", "v")) or problem.constraints
+        if problem.v.given and not linked:
             raise ProblemError(
                 "no gradient flows from either loss to v: is it used, and not detached or rounded? leave v out if "
                 "there is none"

@@ -4,13 +4,14 @@ import argparse
 
 import torch
 
-from timings import continual, hessian, hyperclean, memory, softmax_step, toy_step
+from timings import constrained, continual, hessian, hyperclean, memory, softmax_step, toy_step
 
 ALL = {
     "softmax_step": softmax_step.main,
     "hyperclean": hyperclean.main,
     "hyperclean_step": hyperclean.step,
     "hyperclean_sweep": hyperclean.sweep,
+    "constrained": constrained.main,
     "continual": continual.main,
     "hessian": hessian.main,
     "toy_step": toy_step.main,

@@ -106,6 +106,27 @@ def zeros_like(a: Leaves) -> Leaves:
     return tuple(torch.zeros_like(x) for x in a)
 
 
+def joined(a: Pair) -> Tensor:
+    """All entries of v and θ in one vector."""
+    return torch.cat([x.reshape(-1) for x in a.v + a.theta])
+
+
+def parted(x: Tensor, like: Pair) -> Pair:
+    """The entries of such a vector as tensors of these shapes and dtypes."""
+    leaves = like.v + like.theta
+    parts = torch.split(x, [leaf.numel() for leaf in leaves])
+    new = tuple(part.reshape(leaf.shape).to(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True))
+    return Pair(new[: len(like.v)], new[len(like.v) :])
+
+
+def times(rows: Tensor, x: Tensor) -> Tensor:
+    """The products of rows with a vector, or with each of other rows, in float64."""
+    parts = zip(torch.split(rows, BLOCK, -1), torch.split(x, BLOCK, -1), strict=True)
+    return torch.stack([a.double() @ b.double().mT if b.dim() == 2 else a.double() @ b.double() for a, b in parts]).sum(
+        0
+    )
+
+
 def _blocks(x: Tensor) -> Sequence[Tensor]:
     return torch.split(x.reshape(-1), BLOCK)
 

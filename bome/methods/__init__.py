@@ -21,6 +21,7 @@ from bome.methods.aid_fp import AIDFP
 from bome.methods.base import Info, Method, Step, second_order
 from bome.methods.batched import Batched
 from bome.methods.bome import BOME
+from bome.methods.bome_qp import BOMEQP
 from bome.methods.bome_z import BOMEZ
 from bome.methods.bsg1 import BSG1
 from bome.methods.bvfsm import BVFSM, stepped
@@ -48,8 +49,9 @@ from bome.problem import Batches, Problem
 from bome.solver import Solver
 
 __all__ = [
-    "AIDCG", "AIDFP", "BOME", "BOMEZ", "BSG1", "BVFSM", "DARTS", "F2SA", "GDA", "ITD", "MEHA", "MRBO", "OGDA", "PBGD",
-    "SABA", "SAMA", "SOBA", "VRBO", "AdamDescent", "Ahead", "AutogradOracle", "BackwardOracle", "Batched", "Batches",
+    "AIDCG", "AIDFP", "BOME", "BOMEQP", "BOMEZ", "BSG1", "BVFSM", "DARTS", "F2SA", "GDA", "ITD",
+    "MEHA", "MRBO", "OGDA", "PBGD", "SABA", "SAMA", "SOBA", "VRBO",
+    "AdamDescent", "Ahead", "AutogradOracle", "BackwardOracle", "Batched", "Batches",
     "Compiled", "DifferentiableMap", "Eval", "FuncOracle", "GradientDescent", "Info", "InnerMap", "Leaves", "Linear",
     "Method", "Metric", "Needs", "Oracle", "Pair", "Penalty", "Phi", "Probe", "Problem", "ProblemError", "Products",
     "Reverse", "Solver", "State", "Step", "StepMap", "StocBiO", "TorchOptim", "UnsupportedError", "add", "axpy",

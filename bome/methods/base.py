@@ -104,6 +104,8 @@ class Method(ABC):
     """Whether θ moves by the optimiser of θ or by its step size; else a step takes θ from the inner map alone."""
     tunable: ClassVar[bool] = False
     """Whether its steps measure what the second half of the look-ahead brought (`Info.tail`), as a `Tuner` needs."""
+    decides: ClassVar[bool] = False
+    """Whether its step decides by numbers it has looked at, so that it can neither be compiled nor mapped over runs."""
     separable: ClassVar[bool] = False
     """Whether a step on a sum of independent problems is the step on each of them: no inner product over the whole of v
     or θ, and no test of one, enters it. Such a method runs on a stack of problems as it is."""

@@ -51,7 +51,8 @@ class Batched(Method):
     def __post_init__(self) -> None:
         if not batchable(self.method):
             raise UnsupportedError(
-                f"only first-order and separable methods run as a batch; {self.method.name} is neither"
+                "only first-order methods that decide nothing and separable methods run as a batch; "
+                f"{self.method.name} is neither"
             )
 
     @property
@@ -148,7 +149,7 @@ class Batched(Method):
 
 def batchable(method: Method) -> bool:
     """Whether a method can run as a batch."""
-    return method.requires == Needs.FIRST_ORDER or method.separable
+    return (method.requires == Needs.FIRST_ORDER and not method.decides) or method.separable
 
 
 def _like(flags: Tensor, x: Tensor) -> Tensor:

@@ -78,6 +78,8 @@ class Compiled(Method):
         """As the method; and running statistics cannot be compiled in."""
         if problem.buffers:
             return f"running statistics ({next(iter(problem.buffers))}) cannot change inside a compiled step"
+        if self.method.decides:
+            return "its step decides by numbers it has looked at, and a compiled one cannot"
         if self.method.period != 1:
             return "its steps differ in cost, and a compiled one is always the same"
         return self.method.refusal(problem)

@@ -3,7 +3,7 @@
     Rows:  the Jacobian of c is computed once; a row again only where a value contradicts c_i(x') + ∇c_i·(x − x'), and
            only if the row may matter
     Step:  d and λ ≥ 0 of   min_d |d|²/2s + ⟨grad, d⟩   subject to   c + J d ≤ 0,
-           by its dual, a least-squares problem with λ ≥ 0 on the Gram matrix of the rows
+           by the small problem of `core.multipliers`
 
 So affine constraints cost one Jacobian in a whole search.
 """
@@ -13,19 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from bome._typing import Array
 from bome.constraints import Sizes
+from bome.core.multipliers import multipliers
 from bome.projections import Rows
-
-RIDGE = 1e-10
-"""Added to the Gram matrix of the rows, which may depend on each other."""
-REFINEMENTS = 3
-"""Proximal steps that take away the error of the ridge."""
-NOTHING = 1e-9
-"""The size of a row, relative to the largest, that counts as 0."""
 
 
 class Precision(NamedTuple):
@@ -122,28 +115,5 @@ def _affine(rows: Rows, before: int, after: int) -> Sequence[Array]:
 
 def projected(grad: Array, rows: Array, room: Array, s: float) -> tuple[Array, Array]:
     """d and λ of the step: c + J d ≤ 0 where the rows are J and the room is −c."""
-    multipliers, sizes = np.zeros(len(room)), np.linalg.norm(rows, axis=1)
-    used = sizes > NOTHING * sizes.max(initial=0.0)
-    if not used.any():
-        return -s * grad, multipliers
-    rows, room, sizes = rows[used] / sizes[used, None], room[used] / sizes[used], sizes[used]
-    gram = rows @ rows.T
-    gram[np.diag_indices(len(gram))] += RIDGE
-    factor = np.linalg.cholesky(gram)
-    lack, found, d = rows @ grad + room / s, np.zeros(len(room)), -s * grad
-    for _ in range(1 + REFINEMENTS):
-        found = _least(factor, np.linalg.solve(factor, RIDGE * found - lack))
-        d = -s * (grad + rows.T @ found)
-        if (rows @ d - room).max() <= 1e-11 * max(1.0, np.abs(room).max()):
-            break
-    multipliers[used] = found / sizes
-    return d, multipliers
-
-
-def _least(factor: Array, right: Array) -> Array:
-    """λ ≥ 0 of the least |factorᵀ λ − right|."""
-    try:
-        found: Array = nnls(factor.T, right, maxiter=50 * len(right))[0]
-    except RuntimeError:  # a cycle among rows that nearly depend on each other
-        found = np.maximum(np.linalg.solve(factor.T, right), 0.0)
-    return found
+    found = multipliers(rows @ rows.T, rows @ grad, room, s)
+    return -s * (grad + found @ rows), found

@@ -105,6 +105,7 @@ METHODS: Names[type[Method]] = Names(
     {
         "bome": methods.BOME,
         "bome-z": methods.BOMEZ,
+        "bome-qp": methods.BOMEQP,
         "probe": methods.Probe,
         "bsg1": methods.BSG1,
         "bvfsm": methods.BVFSM,

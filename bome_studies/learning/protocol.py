@@ -10,7 +10,7 @@ METHODS = (
     "bome", "bome-z", "probe", "bsg1", "bvfsm", "penalty", "itd", "reverse", "aid-cg", "aid-fp", "stocbio",
     "vrbo", "mrbo", "f2sa", "pbgd", "soba", "saba", "meha", "darts", "sama",
 )  # fmt: skip
-"""All but those for minimax games."""
+"""All but those for minimax games, and the one for constraints."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def test_the_other_methods_that_choose_come_near(method: Method, near: float) ->
     assert float((solved(method) - NEAREST).norm()) < near
 
 
-CHOOSE = {"bome", "bome-z", "pbgd", "f2sa", "bvfsm", "meha", "penalty"}
+CHOOSE = {"bome", "bome-qp", "bome-z", "pbgd", "f2sa", "bvfsm", "meha", "penalty"}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -163,8 +163,21 @@ Q = quadratic_instance()
 JOINT = sorted(set(METHODS) - {"gda", "ogda"})
 
 
-NEAR = {"bome": 0.1, "bome-z": 0.1, "pbgd": 0.5, "f2sa": 0.5, "bvfsm": 0.5, "meha": 0.2, "mrbo": 0.1, "penalty": 2.5}
-"""How near methods come in sixty steps that are slow, or end at a penalised minimum; all others to 1e-3."""
+NEAR = {
+    "bome": 0.1,
+    "bome-qp": 1.3,
+    "bome-z": 0.1,
+    "pbgd": 0.5,
+    "f2sa": 0.5,
+    "bvfsm": 0.5,
+    "meha": 0.2,
+    "mrbo": 0.1,
+    "penalty": 2.5,
+}
+"""How near methods come in sixty steps that are slow, or end at a penalised minimum; all others to 1e-3.
+
+`bome-qp` is slowest: its ε falls by 5 % a step.
+"""
 
 
 def ends(name: str, outer: Any, inner: Any) -> tuple[Tensor, Tensor]:
