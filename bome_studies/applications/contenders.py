@@ -21,7 +21,7 @@ from bome_studies.applications.problems import Application
 SOLVE = "bome.solve"
 OWN = "bome.solve, its own budget"
 """5,000 evaluations where a problem has no minibatches, 20,000 where it has: whatever others are given."""
-FIRST = (SOLVE, "itd", "aid-cg", "bome", "bome-z", "probe:young", "probe", OWN, "probe:symmetric")
+FIRST = (SOLVE, "itd", "aid-cg", "bome", "bome-z", "probe:young", "probe")
 """They are run before the others."""
 
 
@@ -69,11 +69,14 @@ class Contender:
                 return _stepped(self.name, application, budget, seed, factor)
             except UnsupportedError as error:
                 raise RefusedError(str(error)) from None
+            except BilevelError as error:  # it diverges, or the budget is too small for an answer
+                return Live(math.nan, budget, str(error))
 
 
 def names() -> tuple[str, ...]:
     """All of them; methods of other packages take part as ours do."""
-    return FIRST + tuple(name for name in METHODS if name not in FIRST)
+    others = (OWN, "probe:symmetric", *(name for name in METHODS if name not in FIRST))
+    return FIRST + others
 
 
 def _solved(application: Application, budget: int | None, seed: int) -> Live:
@@ -89,27 +92,15 @@ def _stepped(name: str, application: Application, budget: int, seed: int, factor
     problem, first = application.problem, application.first
     method = method_of(name, application, budget)
     check_accepted(problem, method)
-    spent = 0
-
-    def look(progress: bome.Progress) -> None:
-        nonlocal spent
-        spent = progress.evaluations
-
-    try:
-        result = run(
-            problem,
-            method,
-            outer_opt=first.outer_opt(problem.v.leaves, factor),
-            inner_opt=SGD(problem.theta.leaves, first.inner_lr, momentum=first.momentum),
-            data=application.data(seed, fixed=hasattr(method, "inner_parts")),
-            stop=MaxEvaluations(budget),
-            log_every=budget,
-            progress=look,
-        )
-    except UnsupportedError:
-        raise
-    except BilevelError as error:
-        return Live(math.nan, spent, str(error))
+    result = run(
+        problem,
+        method,
+        outer_opt=first.outer_opt(problem.v.leaves, factor),
+        inner_opt=SGD(problem.theta.leaves, first.inner_lr, momentum=first.momentum),
+        data=application.data(seed, fixed=hasattr(method, "inner_parts")),
+        stop=MaxEvaluations(budget),
+        log_every=budget,
+    )
     return Live(result.f, sum(result.evaluations.values()))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bome_studies.applications.contenders import SOLVE
+from bome_studies.applications.contenders import FIRST
 from bome_studies.applications.problems.pictures import Pool
 from bome_studies.study import Preset
 
@@ -35,8 +35,6 @@ class ApplicationsProtocol:
     pool: Pool = "mnist"
 
 
-FEW = (SOLVE, "itd", "aid-cg", "bome", "bome-z", "probe", "probe:young")
-
 PROTOCOLS: Mapping[Preset, ApplicationsProtocol] = {
     "smoke": ApplicationsProtocol(
         seeds=1,
@@ -45,6 +43,6 @@ PROTOCOLS: Mapping[Preset, ApplicationsProtocol] = {
         applications=("anil", "distillation", "saddle"),
         pool="digits",
     ),
-    "quick": ApplicationsProtocol(seeds=1, budget=3000, contenders=FEW),
+    "quick": ApplicationsProtocol(seeds=1, budget=3000, contenders=FIRST),
     "paper": ApplicationsProtocol(seeds=5, budget=10_000, tuned=("itd", "aid-cg", "bome")),
 }

@@ -11,7 +11,7 @@ from bome._typing import Report
 from bome.runs.choice import mean_and_error
 from bome.storage import jsonfile
 from bome.storage.memo import Memo
-from bome_studies.applications.contenders import Contender, RefusedError, names
+from bome_studies.applications.contenders import FIRST, Contender, RefusedError, names
 from bome_studies.applications.problems import APPLICATIONS
 from bome_studies.applications.problems.application import Worth
 from bome_studies.applications.problems.pictures import Pool, pictures
@@ -144,10 +144,13 @@ class Results:
 
 
 def measured(protocol: ApplicationsProtocol, folder: Path, report: Report, workers: int) -> Results:
-    """The outcomes of all trials; those that are in the folder are read."""
+    """The outcomes of all trials, the telling ones first; those that are in the folder are read."""
+    telling = {START, *FIRST, *(name for baselines in BASELINES.values() for name in baselines)}
+    first = [trial for trial in plain(protocol).values() if trial.contender in telling]
+    results_of(first, tried, folder, report, workers, restored)
     results_of(tuning(protocol), tried, folder, report, workers, restored)
-    results_of(list(plain(protocol).values()), tried, folder, report, workers, restored)
     results_of(list(chosen(protocol, folder).values()), tried, folder, report, workers, restored)
+    results_of(list(plain(protocol).values()), tried, folder, report, workers, restored)
     return collected(protocol, folder)
 
 
