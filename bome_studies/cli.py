@@ -150,12 +150,16 @@ def bench(
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
     out: Out = None,
     docs: Docs = None,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="FILE", help="Take over the finished parts in it, and keep all there."),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Compare with other software: figures, and each aim beside the result. Goes on where it was stopped."""
     known("study", study, BENCH)
-    order = Order("bench", study, preset, workers, out, docs, quiet=quiet, as_json=as_json)
+    order = Order("bench", study, preset, workers, out, docs, record, quiet=quiet, as_json=as_json)
     folder = out if out is not None else Path("runs") / f"bench-{study}-{preset.value}"
     _print_json(order, _fulfil(order, BENCH[study], folder))
 
@@ -209,7 +213,13 @@ def _fulfil(order: Order, place: str, folder: Path) -> dict[str, Any]:
 def _run(order: Order, study: "Study", folder: Path) -> "Findings":
     """Run a study with a progress bar, and with a record if there is one."""
     with ExitStack() as stack:
-        if order.record is not None:
+        if order.record is not None and order.verb == "bench":
+            from bome_studies import lines
+
+            parts = stack.enter_context(lines.recorded(folder, order.record))
+            if not order.quiet:
+                note(f"{order.record}: {parts} finished parts taken over")
+        elif order.record is not None:
             from bome_studies.continual.record import recorded
 
             taken = stack.enter_context(recorded(folder, order.record))

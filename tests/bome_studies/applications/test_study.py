@@ -9,8 +9,10 @@ from bome_studies.study import LongStudy
 
 
 def test_a_run_leaves_a_page_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    order = ["bench", "applications", "--preset", "smoke", "--out", str(tmp_path), "--quiet"]
-    assert execute(order) == 0
+    record = tmp_path / "record.jsonl"
+    order = ["bench", "applications", "--preset", "smoke", "--record", str(record), "--quiet"]
+    assert execute([*order, "--out", str(tmp_path)]) == 0
+    assert len(record.read_text().splitlines()) == 12
     told = json.loads((tmp_path / "findings.json").read_text())
     assert all(claim["holds"] is None for claim in told["claims"])
     assert [figure["name"] for s in told["sections"] for figure in s["figures"]] == ["worth", "live"]
