@@ -11,6 +11,7 @@
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor
 
 from bome.nested.losses import Spent
@@ -25,7 +26,8 @@ OTHERS, DESCENTS = 12, 4
 
 def choose(value: ValueFunction, found: Sequence[Point], penalty: float, extent: Extent, dice: Dice) -> list[Point]:
     """The points in the order of f + σ q, best first; the best has been confirmed, if the budget allowed that."""
-    points = sorted(found, key=lambda point: score(point, penalty))
+    points = [point for i, point in enumerate(found) if not any(_equal(point, other) for other in found[:i])]
+    points = sorted(points, key=lambda point: score(point, penalty))
     seen: set[int] = set()
     scatter = [value.sets.drawn(theta) for theta in extent.scattered(dice)]
     others = [point.theta for point in points[:OTHERS]]
@@ -39,6 +41,11 @@ def choose(value: ValueFunction, found: Sequence[Point], penalty: float, extent:
     except Spent:
         pass
     return sorted(points, key=lambda point: score(point, penalty))
+
+
+def _equal(one: Point, other: Point) -> bool:
+    """Whether a point is that of a run which ended as another did."""
+    return one.f == other.f and torch.equal(one.v, other.v) and torch.equal(one.theta, other.theta)
 
 
 def exact(value: ValueFunction, point: Point, sigma: float) -> Point:

@@ -6,12 +6,14 @@
         3:  8 new points: if ψ rises by more than 10⁻⁴, a lower inner minimum was found: redo from 2, at most twice,
             from the beginning of the level if ψ is lower there
         4:  stop where σ q ≤ 10⁻⁴, on the first level only if v is stationary;   σ = 10 σ
+    5:  stop where a run of the rounds before was at the end of a level with this σ: it would end as that did
 
 ψ and q are counted in sizes of f. A run is a value: `advance` evaluates ψ once and gives the run that results, so that
 it can be saved between any two of them.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -32,6 +34,8 @@ REDOS, RISE = 2, 1e-4
 """Of a level at the most; the rise of ψ that asks for one."""
 ENOUGH = 1e-4
 """σ q where a run ends."""
+SAME = 1e-4
+"""The difference up to which two points of runs are the same, in reaches of v and θ and in sizes of f."""
 FLAT = 1e-5
 """Of a descent of v: ‖d‖∞ / s where it counts as stationary, in slopes at the start."""
 
@@ -128,11 +132,13 @@ class Continuation:
         start = (Start(theta),)
         return self._scattered(Run(number, v, theta, sigma, memory=Memory(start, start), kept=kept))
 
-    def advance(self, run: Run) -> Run:
-        """Evaluate ψ once, and draw the conclusions."""
+    def advance(self, run: Run, others: Sequence[Run] = ()) -> Run:
+        """Evaluate ψ once, and draw the conclusions; a run that comes to where one of the others was ends as that."""
         if run.kept is not None:
             self.value.losses.kept = run.kept
         after = self._begun(run) if run.descent is None else self._stepped(run, run.descent)
+        if len(after.found) > len(run.found) and after.ended is None:
+            after = self._joined(after, others)
         return replace(after, kept=self.value.losses.kept if run.kept is not None else None, psi=run.psi + 1)
 
     def _begun(self, run: Run) -> Run:
@@ -185,6 +191,20 @@ class Continuation:
         if run.level + 1 == LEVELS:
             return replace(run, ended="σ has grown as often as it may")
         return replace(run, level=run.level + 1, sigma=GROWTH * run.sigma, redos=0, before=math.inf, origin=None)
+
+    def _joined(self, run: Run, others: Sequence[Run]) -> Run:
+        """Line 5: the end of another run, if that had the same point at the end of a level with the same σ."""
+        here = run.found[-1]
+        for other in others:
+            if any(self._same(here, point) for point in other.found):
+                return replace(run, found=(*run.found, other.found[-1]), ended=f"as run {other.number}")
+        return run
+
+    def _same(self, one: Point, other: Point) -> bool:
+        size = max(self.value.units.f, abs(one.f))
+        near = float((one.v - other.v).abs().max()) <= SAME * self.reach_v
+        near = near and float((one.theta - other.theta).abs().max()) <= SAME * self.value.units.reach
+        return near and one.sigma == other.sigma and abs(one.f - other.f) <= SAME * size
 
     def _scattered(self, run: Run) -> Run:
         """New random θ; they are not projected, as the first step inside does that."""

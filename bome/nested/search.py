@@ -123,15 +123,19 @@ class State:
     @property
     def earlier(self) -> list[Point]:
         """The points of the rounds that are over: what runs of this round may know."""
-        whole = len(self.ended) // ROUND * ROUND
-        return [point for run in self.ended[:whole] for point in points(run)]
+        return [point for run in self.before for point in points(run)]
+
+    @property
+    def before(self) -> tuple[Run, ...]:
+        """The runs of the rounds that are over."""
+        return self.ended[: len(self.ended) // ROUND * ROUND]
 
 
 def advanced(search: Search, state: State) -> State:
     """The search after one evaluation of ψ, or after the beginning of a run."""
     if state.run is None:
         return _marked(search, replace(state, run=search.start(len(state.ended), state.earlier)))
-    run = search.continuation.advance(state.run)
+    run = search.continuation.advance(state.run, state.before)
     state = replace(state, run=run, steps=state.steps + 1)
     if run.ended is not None:
         state = replace(state, ended=(*state.ended, slim(run)), run=None)
@@ -155,6 +159,7 @@ class Part:
 
     number: int
     found: Sequence[Point]
+    others: Sequence[Run]
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,7 @@ def done(
     try:
         run = search.start(part.number, part.found)
         while run.ended is None:
-            run = search.continuation.advance(run)
+            run = search.continuation.advance(run, part.others)
     except Spent:
         run = None
     return Done(None if run is None else slim(run), dict(losses.meter.spent), dict(losses.oracle.counts))
@@ -204,7 +209,7 @@ def side_by_side(search: Search, state: State, most: int, jobs: int, until: floa
     first = len(state.ended)
     left = losses.meter.limit - losses.meter.total
     work = partial(done, losses.problem, losses.inner, search.survey, search.seed, left, until)
-    parts = [Part(number, state.earlier) for number in range(first, first + most)]
+    parts = [Part(number, state.earlier, state.before) for number in range(first, first + most)]
     results = {part.number: result for part, result in each(work, parts, jobs)}
     for number in range(first, first + most):
         result = results[number]

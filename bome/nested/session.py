@@ -5,7 +5,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,11 +13,12 @@ import torch
 from bome.errors import ProblemError
 from bome.loop import Record
 from bome.methods.base import Info
-from bome.nested.continuation import points
+from bome.nested.continuation import Run, points
 from bome.nested.losses import Losses, Meter, Spent
 from bome.nested.search import ROUND, Search, State, advanced, sets_of, side_by_side
 from bome.nested.state import plain, revived
 from bome.nested.survey import Survey, survey
+from bome.nested.value import Value
 from bome.oracles import make
 from bome.problem import Problem
 from bome.solver import Solver
@@ -25,7 +26,7 @@ from bome.stopping import Progress
 from bome.storage import checkpoint
 from bome.storage.past import history_until, newest_state, states
 
-CHOICE, VERDICT = 400, 600
+CHOICE, VERDICT = 250, 600
 """Evaluations that are kept back for what follows the search; of a small budget a tenth and a fifth."""
 INTERRUPTED = "interrupted by"
 """How the status of a search begins that a signal has ended; its name follows."""
@@ -122,6 +123,19 @@ class Session:
             self.losses.meter.spent = Counter(self.state.spent)
             self._save()
         return f"{terms.runs} runs done"
+
+    def onward(self, value: Value) -> Run:
+        """One more run, from where ψ is known, for as long as it may last."""
+        search, known = self.search, value.place.known
+        search.refresh()
+        run = search.continuation.started(len(self.state.begun), known.v, known.theta, known.sigma, search.survey.kept)
+        run = replace(run, memory=replace(run.memory, z=value.memory.z, y=value.memory.y))
+        try:
+            while run.ended is None:
+                run = search.continuation.advance(run)
+        except Spent:
+            pass
+        return run
 
     def row(self) -> dict[str, float | int | str | None]:
         """What every row of the history has."""

@@ -4,11 +4,12 @@
     2:  runs, while the budget lasts: ψ_σ descended in v for growing σ                  (`search`, `continuation`)
     3:  choose: the lowest f + σ q, with q measured again                               (`choice`)
     4:  judge: f over the inner minimisers, shadow prices, the verdict                  (`sensitivity`, `verdict`)
+    5:  if it is not solved, one more run from the best v seen by the judge; 3 and 4 again
 
 All of it is paid from one budget of evaluations. With minibatches there is a race instead (`bome.arms`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, overload
 
 from bome._checks import check_choice, check_count, check_positive
@@ -23,13 +24,14 @@ from bome.data.streams import Data
 from bome.errors import ProblemError
 from bome.loop import Record
 from bome.nested.choice import choose
+from bome.nested.continuation import Run, points
 from bome.nested.losses import check_problem
 from bome.nested.result import Solution, distinct
 from bome.nested.search import PENALTY
 from bome.nested.session import Session, Terms
 from bome.nested.survey import Dice
-from bome.nested.value import STEPS
-from bome.nested.verdict import CLAIM, Judge
+from bome.nested.value import STEPS, Point
+from bome.nested.verdict import CLAIM, Judge, Judgement
 from bome.problem import Problem
 from bome.solver import Solver
 from bome.stopping import Progress
@@ -39,6 +41,8 @@ BUDGET, BUDGET_SAMPLED = 5_000, 20_000
 HORIZONS = 20
 """The budget as a multiple of the horizon, where the horizon is not given; it must be at least `LEAST_HORIZONS`."""
 LEAST_HORIZONS = 6
+GO_ON = 0.9
+"""The share of the seconds after which line 5 ends."""
 ArmName = Literal["young", "old"]
 
 
@@ -179,19 +183,19 @@ def horizon_for(budget: int, horizon: int | None) -> int:
 
 
 def _concluded(problem: Problem, session: Session, status: str) -> Solution:
-    """Lines 3 and 4; the solution is left in the variables."""
+    """Lines 3 to 5; the solution is left in the variables."""
     terms, losses, search, state = session.terms, session.losses, session.search, session.state
-    found, survey, value = state.found, search.survey, search.continuation.value
-    if not found:
+    begun, survey = state.begun, search.survey
+    if not state.found:
         raise ProblemError(_nothing(session))
-    search.refresh()
-    penalty = max([PENALTY * survey.units.sigma, *(point.sigma for point in found)])
-    session.allow(terms.budget - terms.verdict)
-    with losses.meter.on("choice"):
-        order = choose(value, found, penalty, survey.theta, Dice(terms.seed, 3))
-    session.allow(terms.budget)
+    before = losses.meter.total
+    order, judged = _judged(session, begun)
+    left = terms.budget - losses.meter.total - round(1.2 * (losses.meter.total - before))
+    if judged.onward is not None and left > 0:
+        session.allow(losses.meter.total + left, GO_ON)
+        begun = (*begun, session.onward(judged.onward))
+        order, judged = _judged(session, begun)
     best = order[0]
-    judged = Judge(value, Dice(terms.seed, 4), survey.v.reach, survey.theta, best).judged()
     losses.v.write(best.v)
     losses.theta.write(best.theta)
     certificate = Certificate(f=best.f, g=judged.g, q=best.q, tests=judged.complete(), claim=CLAIM)
@@ -209,12 +213,25 @@ def _concluded(problem: Problem, session: Session, status: str) -> Solution:
         seconds=session.seconds,
         tuned={"sigma": best.sigma, "alpha": best.alpha, "T": STEPS},
         state=session.saved(),
-        found=distinct(losses, order, state.begun, survey.units, survey.v.reach),
-        runs=len(state.begun),
+        found=distinct(losses, order, begun, survey.units, survey.v.reach),
+        runs=len(begun),
         spent=dict(losses.meter.spent),
         ties=judged.ties,
         prices=judged.prices,
     )
+
+
+def _judged(session: Session, runs: Sequence[Run]) -> tuple[list[Point], Judgement]:
+    """Lines 3 and 4: the points in their order, and what was found at the best."""
+    terms, losses, search = session.terms, session.losses, session.search
+    found, survey, value = [point for run in runs for point in points(run)], search.survey, search.continuation.value
+    search.refresh()
+    penalty = max([PENALTY * survey.units.sigma, *(point.sigma for point in found)])
+    session.allow(max(terms.budget - terms.verdict, losses.meter.total))
+    with losses.meter.on("choice"):
+        order = choose(value, found, penalty, survey.theta, Dice(terms.seed, 3))
+    session.allow(terms.budget)
+    return order, Judge(value, Dice(terms.seed, 4), survey.v.reach, survey.theta, order[0]).judged()
 
 
 def _nothing(session: Session) -> str:

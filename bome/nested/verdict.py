@@ -52,12 +52,14 @@ class Judgement:
         tests: the tests that were done.
         ties: f over the inner minimisers.
         prices: the shadow prices of the constraints.
+        onward: where to go on if a test has failed: ψ is the lowest there of all v looked at.
     """
 
     g: float = math.nan
     tests: tuple[Test, ...] = ()
     ties: Ties | None = None
     prices: Mapping[str, Tensor] = field(default_factory=dict)
+    onward: Value | None = None
 
     def complete(self) -> tuple[Test, ...]:
         """The tests, with a word on those that the budget did not allow."""
@@ -107,7 +109,10 @@ class Judge:
             with value.losses.meter.on("verdict"):
                 again = value.at(point.v, point.theta, 10 * self.sigma, here.memory)
                 done = replace(done, tests=(*done.tests, self._same(NAMES[2], again)))
-                done = replace(done, tests=(*done.tests, self._polled(here)))
+                lowest, test = self._polled(here)
+                done = replace(done, tests=(*done.tests, test))
+                if any(test.passed is False for test in done.tests):
+                    done = replace(done, onward=lowest)
             with value.losses.meter.on("ties"):
                 found = ties(value, point, here.memory.z, 10 * self.sigma)
                 done = replace(done, ties=found, tests=(*done.tests, self._agree(found)))
@@ -153,9 +158,9 @@ class Judge:
         )
         return Test(name, off, TOLERANCE, off <= TOLERANCE, said)
 
-    def _polled(self, here: Value) -> Test:
-        """Test 4: v on both sides in random directions; of those that are as good as the same, one."""
-        base = best = here.place.value
+    def _polled(self, here: Value) -> tuple[Value, Test]:
+        """The lowest ψ, and test 4: v on both sides in random directions, of which no two are nearly the same."""
+        lowest = here
         way, seen = torch.zeros_like(self.point.v), [self.point.v]
         for number in range(POLLED):
             if number % 2 == 0:
@@ -165,11 +170,11 @@ class Judge:
             shadow = self.value.sets.shadow(self.point.v + (-1) ** number * far * way, self.point.theta)
             if all(float((shadow.v - v).abs().max()) > APART * far for v in seen):
                 seen.append(shadow.v)
-                best = min(best, self._at(shadow, here).place.value)
-        gain, number = (base - best) / self.size, len(seen) - 1
+                lowest = min(lowest, self._at(shadow, here), key=lambda value: value.place.value)
+        gain, number = (here.place.value - lowest.place.value) / self.size, len(seen) - 1
         passed = gain <= TOLERANCE
         said = f"none of {number} v near by is better" if passed else f"a v near by is better by {gain:.1%} of f"
-        return Test(NAMES[3], gain, TOLERANCE, passed, said)
+        return lowest, Test(NAMES[3], gain, TOLERANCE, passed, said)
 
     def _at(self, shadow: Shadow, here: Value) -> Value:
         """ψ near by."""

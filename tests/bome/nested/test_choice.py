@@ -42,3 +42,12 @@ def test_f_of_the_best_is_exact_however_small_its_sigma_was() -> None:
     best = choose(value, [point], 1e5, EXTENT, Dice(0))[0]
     assert float(best.theta) == pytest.approx(theta, abs=1e-5)
     assert best.f == pytest.approx(0.01 + theta, abs=1e-5)
+
+
+def test_points_that_two_runs_have_in_common_count_as_one() -> None:
+    value = value_of(two_wells(), Units(reach=2.0))
+    point = _point(0.01 - 1.0178, 0.6, -1.0178)
+    assert (
+        len(choose(value, [point, _point(1.0, 0.2, -1.0), point._replace(v=point.v.clone())], 1e3, EXTENT, Dice(0)))
+        == 2
+    )

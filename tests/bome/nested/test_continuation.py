@@ -1,5 +1,7 @@
 """One run: where it ends, how its levels go on, and that it is a value."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -67,3 +69,18 @@ def test_the_best_point_of_an_unfinished_level_counts() -> None:
     run = search.continuation.advance(search.start(0, []))
     assert run.found == ()
     assert len(points(run)) == 1
+
+
+def test_a_run_that_comes_to_where_another_was_ends_as_that() -> None:
+    search = _search()
+    other = _ended(search, search.start(0, []))[-1]
+    assert len(other.found) > 2
+    run = replace(search.start(4, []), sigma=other.found[0].sigma)
+    while run.ended is None:
+        run = search.continuation.advance(run, [replace(other, number=3)])
+    assert run.ended == "as run 3"
+    assert run.found[-1] is other.found[-1]
+    assert len(run.found) == 2
+    alone = _ended(search, replace(search.start(4, []), sigma=other.found[0].sigma))[-1]
+    assert alone.psi > run.psi
+    assert alone.found[-1].f == pytest.approx(other.found[-1].f, abs=1e-3)

@@ -11,8 +11,10 @@ from torch import Tensor
 
 import bome
 from bome import Problem, ProblemError, Record, Solution, box
+from bome.nested.session import Session, Terms
+from bome.nested.value import Memory, Start
 from bome.stopping import Progress
-from tests.support.nested import quadratic
+from tests.support.nested import quadratic, two_wells, vector
 
 
 def wavy(constrained: bool = False) -> Problem:
@@ -91,3 +93,15 @@ def test_seconds_end_a_search() -> None:
 def test_runs_end_a_search() -> None:
     solution = bome.solve(quadratic(), runs=1)
     assert (solution.status, solution.runs) == ("1 runs done", 1)
+
+
+def test_one_more_run_goes_on_from_where_it_is_told() -> None:
+    """Until the evaluations that it was allowed are spent."""
+    session = Session(two_wells(), Terms(10_000))
+    v, theta = vector(1.0), vector(-1.03)
+    value = session.search.continuation.value.at(v, theta, 100.0, Memory((Start(theta),), (Start(theta),)))
+    run = session.onward(value)
+    assert run.ended is not None
+    assert float(run.found[-1].v) == pytest.approx(0.5156, abs=0.01)
+    session.allow(session.losses.meter.total + 30)
+    assert session.onward(value).ended is None

@@ -43,6 +43,13 @@ def test_a_v_that_is_not_stationary_is_refuted() -> None:
     assert NAMES[3] in _failed(_judged(0.25 - 1.03, 1.0, -1.03))
 
 
+def test_where_to_go_on_is_told_where_something_better_was_seen() -> None:
+    onward = _judged(0.25 - 1.03, 1.0, -1.03).onward
+    assert onward is not None
+    assert abs(float(onward.place.x) - 0.5156) < 1.0 - 0.5156
+    assert _judged(-1.0161, 0.5156, -1.01569).onward is None
+
+
 def test_an_f_that_is_not_that_of_the_inner_solution_is_refuted() -> None:
     assert NAMES[1] in _failed(_judged(-1.2, 0.5156, -1.2))
 
