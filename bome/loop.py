@@ -248,7 +248,7 @@ class _Session:
                 type(stepper.oracle)(problem), point, inner, batches, end, share,
                 sample=not isinstance(on, Data) and not self.data.whole,
                 allowed=allowed(sum(stepper.counts.values())),
-                first=history.rows[0] if history.rows else {},
+                first=history.rows[0] if history.rows else {}, metric=stepper.metric,
             )  # fmt: skip
         finally:
             restore()

@@ -208,6 +208,26 @@ class Rules:
             if is_sharded(x) or bool(((local(y) - local(x)).abs() > rounding).any()):
                 x.copy_(y)
 
+    @property
+    def flat(self) -> bool:
+        """Whether the sets are known to be made of linear constraints."""
+        return _flat_sided(self.joint.rule) if self.joint is not None else all(map(_flat_sided, self.each))
+
+    def bounds(self, leaves: Leaves) -> tuple[tuple[Bound, Bound] | None, ...]:
+        """The bounds of each leaf, infinite where it is free; None where its set is no box."""
+        if self.joint is not None:
+            return (None,) * len(leaves)
+        free = Box(-torch.inf, torch.inf)
+        sets = (free if rule is None else rule for rule in self.each)
+        return tuple(x.bounds(leaf) if isinstance(x, Box) else None for x, leaf in zip(sets, leaves, strict=True))
+
+    def nearest(self, points: Leaves, leaves: Leaves) -> Leaves:
+        """The projections of points in float64 that stand for the leaves; rules of yours see them in their dtype."""
+        rules = (self.joint.rule,) * len(leaves) if self.joint is not None else self.each
+        known = (isinstance(rule, Set) for rule in rules)
+        given = (y if own else y.to(x.dtype) for own, y, x in zip(known, points, leaves, strict=True))
+        return self(tuple(given))
+
     def rows(self, leaves: Leaves) -> Rows | None:
         """The linear constraints on the entries of all leaves, one after the other; None if that is not all."""
         sizes = [x.numel() for x in leaves]
@@ -375,6 +395,12 @@ def _joined(
     empty = torch.zeros(0, n, dtype=torch.float64, device=places[0].device)
     none = Rows(empty, empty[:, :0].reshape(0), empty, empty[:, :0].reshape(0))
     return Rows(*(torch.cat(parts) for parts in zip(none, *blocks, strict=True)))
+
+
+def _flat_sided(rule: Projection | None) -> bool:
+    if isinstance(rule, Product):
+        return all(map(_flat_sided, rule.sets))
+    return rule is None or isinstance(rule, (Box, Simplex, Polyhedron))
 
 
 def _matrix(entries: Entries) -> Tensor:

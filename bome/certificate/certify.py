@@ -12,6 +12,7 @@ from bome.certificate.measure import stationarity
 from bome.certificate.probe import Probe
 from bome.certificate.questions import TOLERANCE, Path, Questions
 from bome.certificate.verdict import Certificate
+from bome.core.barrier import Metric
 from bome.core.trees import Pair, clone
 from bome.inner import InnerMap, Look, StepMap
 from bome.oracles import Oracle
@@ -39,6 +40,7 @@ def certify(
     sample: bool = False,
     allowed: int = MOST,
     first: Mapping[str, Any] | None = None,
+    metric: Metric | None = None,
 ) -> Certificate:
     """Certify a point: by look-aheads of T and 2T steps, by inner descents from here and elsewhere, by moves of v.
 
@@ -52,18 +54,26 @@ def certify(
         sample: whether the batches are random ones.
         allowed: the most evaluations; the look-aheads are made in any case.
         first: the first row of the history, whose f and g tell divergence.
+        metric: the step sizes of the run, by which projections are judged; by default 1.
     """
     meter = Meter()
     looks = Looks(oracle, batches, meter)
     path = _path(looks, point, inner, batches.inner[0])
     f = looks.f(*point)
-    once, twice = (stationarity(f, path.first, end) for end in (path.once, path.twice))
-    exact = None if exact_end is None else stationarity(f, path.first, looks.g(point.v, exact_end, "v"))
+    ends = [path.once, path.twice, *([] if exact_end is None else [looks.g(point.v, exact_end, "v")])]
+    once, twice, *exact = (stationarity(looks.problem, point, f, path.first, end, metric) for end in ends)
     meter.allowed = max(allowed, meter.spent)
     start = {name: value for name, value in (first or {}).items() if isinstance(value, float)}
     parts = [Looks(oracle, part, meter) for part in halves(batches)] if sample else [looks]
     questions = Questions(
-        looks, [Probe(part, point) for part in parts], f, path, exact_end, start, len(batches.inner) if sample else 0
+        looks,
+        [Probe(part, point) for part in parts],
+        f,
+        path,
+        exact_end,
+        start,
+        len(batches.inner) if sample else 0,
+        metric,
     )
     return Certificate(
         f=float(f.value),
@@ -74,7 +84,7 @@ def certify(
         q_twice=twice.q,
         cos=once.cos,
         lambda_zero_share=lambda_zero_share,
-        exact_kkt=None if exact is None else exact.kkt,
+        exact_kkt=exact[0].kkt if exact else None,
         tests=tuple(questions.answers()),
         claim=f"stationary to {TOLERANCE:.0%}" + (f" on {len(batches.inner)} random batches" if sample else ""),
         evaluations=dict(meter.counts),

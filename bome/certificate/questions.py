@@ -13,6 +13,7 @@ from bome.certificate.looks import Difference, Looks, SpentError, mean
 from bome.certificate.measure import stationarity
 from bome.certificate.probe import Probe, Scales, Worth
 from bome.certificate.verdict import Test
+from bome.core.barrier import Metric
 from bome.core.trees import dot, scale, sub
 from bome.oracles.base import Eval
 
@@ -62,6 +63,7 @@ class Questions:
         end: the inner solution, where it is known.
         start: f and g at the start of the run, where they are known.
         batches: how many random batches there are; 0 if the batches are all data.
+        metric: the step sizes, for what projections leave of a step.
     """
 
     def __init__(
@@ -73,9 +75,10 @@ class Questions:
         end: Leaves | None,
         start: Mapping[str, float],
         batches: int,
+        metric: Metric | None = None,
     ) -> None:
         self.looks, self.probes, self.f, self.path = looks, probes, f, path
-        self.end, self.start, self.batches = end, start, batches
+        self.end, self.start, self.batches, self.metric = end, start, batches, metric
         self._bias = 0.0
 
     @cached_property
@@ -201,7 +204,8 @@ class Questions:
         ends = [path.once, path.twice]
         if not self.batches and best.value < path.values[2 * path.steps]:  # a sample has an end for each half
             ends.append(self.looks.g(self.probes[0].point.v, best.x, "v"))
-        seen = [stationarity(f, path.first, end) for end in ends]
+        problem, point = self.looks.problem, self.probes[0].point
+        seen = [stationarity(problem, point, f, path.first, end, self.metric) for end in ends]
         if seen[0].f_norm * 0.1 * self.probes[0].size <= TOLERANCE * self._scales.f:  # then ∇f is as good as 0
             return Test(name, None, BIAS, True)
         left = max(each.left for each in seen)

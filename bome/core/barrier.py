@@ -49,9 +49,14 @@ def weighted(df: Pair, dq: Pair, metric: Metric) -> Products:
     S is the identity and the products are the Euclidean ones. A schedule may begin or end with step sizes of 0: where θ
     does not move, those of v are relative to their own largest.
     """
+    weights = relative(metric)
+    return Products(*products(df.v + df.theta, dq.v + dq.theta, weights.v + weights.theta))
+
+
+def relative(metric: Metric) -> Metric:
+    """The step sizes relative to the largest one of θ; where θ does not move, to the largest one of v."""
     unit = max(metric.theta) or max(metric.v, default=0.0) or 1.0
-    weights = [s / unit for s in metric.v + metric.theta]
-    return Products(*products(df.v + df.theta, dq.v + dq.theta, weights))
+    return Metric(tuple(s / unit for s in metric.v), tuple(s / unit for s in metric.theta))
 
 
 def barrier(kind: Phi, eta: float, products: Products, q: Tensor, eps: float = 0.0) -> Tensor:

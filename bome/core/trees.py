@@ -31,7 +31,7 @@ def dot(a: Leaves, b: Leaves) -> Tensor:
     return _sums(lambda p, q: (torch.dot(p, q),), a, b)[0]
 
 
-def products(a: Leaves, b: Leaves, weights: Sequence[float] | None = None) -> Leaves:
+def products(a: Leaves, b: Leaves, weights: Sequence[float | Tensor] | None = None) -> Leaves:
     """⟨a, Sa⟩, ⟨a, Sb⟩ and ⟨b, Sb⟩ in float64, with S a weight for each leaf, by one pass over a and b."""
     return _sums(lambda p, q: (torch.dot(p, p), torch.dot(p, q), torch.dot(q, q)), a, b, weights)
 
@@ -42,22 +42,28 @@ def number(value: float, beside: Tensor) -> Tensor:
 
 
 def _sums(
-    of: Callable[[Tensor, Tensor], Leaves], a: Leaves, b: Leaves, weights: Sequence[float] | None = None
+    of: Callable[[Tensor, Tensor], Leaves], a: Leaves, b: Leaves, weights: Sequence[float | Tensor] | None = None
 ) -> Leaves:
     """Numbers of each block of the leaves in float64, summed; what is sharded is summed by one message for all."""
     if not a:
         zero = torch.zeros(1, dtype=torch.float64)
         return of(zero, zero)
-    alike: dict[tuple[Any, float], list[Leaves]] = {}
+    alike: dict[tuple[Any, float | Tensor], list[Leaves]] = {}
     for x, y, weight in zip(a, b, weights or (1.0,) * len(a), strict=True):
         alike.setdefault((layout(x), weight), []).append((local(x), local(y)))
-    sums: dict[Any, Tensor] = {}
+    parts = []
     for (over, weight), leaves in alike.items():
         found = zip(*(of(p.double(), q.double()) for p, q in _side_by_side(leaves)), strict=True)
-        each = weight * torch.stack([torch.stack(numbers).sum() for numbers in found])
+        parts.append((over, weight * torch.stack([torch.stack(numbers).sum() for numbers in found])))
+    return tuple(over_ranks(parts).unbind())
+
+
+def over_ranks(parts: Iterable[tuple[Any, Tensor]]) -> Tensor:
+    """The sum of some numbers, each with the `layout` of the tensor it was made of; one message for each layout."""
+    sums: dict[Any, Tensor] = {}
+    for over, each in parts:
         sums[over] = sums[over] + each if over in sums else each
-    parts = [each if over is None else summed(each, over) for over, each in sums.items()]
-    return tuple(torch.stack(parts).sum(0).unbind())
+    return torch.stack([each if over is None else summed(each, over) for over, each in sums.items()]).sum(0)
 
 
 def sub(a: Leaves, b: Leaves) -> Leaves:
@@ -127,7 +133,8 @@ def times(rows: Tensor, x: Tensor) -> Tensor:
     )
 
 
-def _blocks(x: Tensor) -> Sequence[Tensor]:
+def in_blocks(x: Tensor) -> Sequence[Tensor]:
+    """The entries of a tensor in order, so many at a time as are converted to float64."""
     return torch.split(x.reshape(-1), BLOCK)
 
 
@@ -137,7 +144,7 @@ def _side_by_side(leaves: Iterable[Leaves]) -> Iterator[Leaves]:
     room = BLOCK
     for parts in leaves:
         if parts[0].numel() > BLOCK:
-            yield from zip(*map(_blocks, parts), strict=True)
+            yield from zip(*map(in_blocks, parts), strict=True)
             continue
         if parts[0].numel() > room:
             yield _joined(small)
@@ -160,6 +167,6 @@ def _in_float64(op: Callable[..., Tensor], *leaves: Tensor) -> Tensor:
         out = op(*parts).to(last.dtype).reshape(last.shape)
     else:
         out = torch.empty_like(last, memory_format=torch.contiguous_format)
-        for target, *blocks in zip(_blocks(out), *map(_blocks, parts), strict=True):
+        for target, *blocks in zip(in_blocks(out), *map(in_blocks, parts), strict=True):
             target.copy_(op(*blocks))
     return sharded_like(out, leaves[-1])

@@ -29,6 +29,7 @@ from torch import Tensor
 from bome._checks import check_choice, check_count, check_positive
 from bome._typing import State
 from bome.core.barrier import Metric, euclidean, kkt_gradient
+from bome.core.bounded import Bounded
 from bome.core.trees import Pair, axpy, clone, number, sub
 from bome.inner import InnerMap, check_inner
 from bome.methods.base import Batches, Info, Method, Step
@@ -86,7 +87,11 @@ class PBGD(Method):
         dq = Pair(sub(g.grad.v, low_grad), g.grad.theta)  # line 2
         gamma = self.weight(k)
         delta = Pair(axpy(gamma, dq.v, f.grad.v), axpy(gamma, dq.theta, f.grad.theta))
-        info = Info(f.value, g.value, g.value - low_value, gamma, kkt_gradient(euclidean(f.grad, dq)))
+        kkt = kkt_gradient(euclidean(f.grad, dq))
+        sets = oracle.problem.project_v, oracle.problem.project_theta
+        if any(sets):
+            kkt = Bounded(point, f.grad, dq, metric, sets).balance()[1]
+        info = Info(f.value, g.value, g.value - low_value, gamma, kkt)
         return Step(delta, new, info)  # line 3
 
     def weight(self, k: Tensor) -> Tensor:
