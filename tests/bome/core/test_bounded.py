@@ -27,8 +27,8 @@ def tensor(*values: float) -> Tensor:
 
 def bounded(x: Tensor, f: Tensor, q: Tensor, rate: float, rule: Projection | None) -> Bounded:
     """Of one tensor θ, and no v."""
-    pairs = (Pair((), (each,)) for each in (x, f, q))
-    return Bounded(*pairs, Metric((), (rate,)), (Rules(()), Rules((rule,))))
+    point, df, dq = (Pair((), (each,)) for each in (x, f, q))
+    return Bounded(point, df, dq, Metric((), (rate,)), (Rules(()), Rules((rule,))))
 
 
 def lam_of(x: Tensor, f: Tensor, q: Tensor, rate: float, rule: Projection | None) -> float:
@@ -42,10 +42,9 @@ def left(x: Tensor, direction: Tensor, rate: float, rule: Projection) -> Tensor:
 def by_qp(x: Tensor, f: Tensor, q: Tensor, rate: float, rule: Any, phi: float) -> Array:
     """The direction nearest to ∇f that stays in the set and reaches φ."""
     rows = rule.rows(x)
-    A, b = rows.A.numpy(), (rows.b - rows.A @ x).numpy() / rate
-    E, e = rows.E.numpy(), (rows.e - rows.E @ x).numpy() / rate
-    limits = [LinearConstraint(-A, -np.inf, b)] if len(A) else []
-    limits += [LinearConstraint(-E, e, e)] if len(E) else []
+    most, equal = ((b - A @ x).numpy() / rate for A, b in (rows[:2], rows[2:]))
+    limits = [LinearConstraint(-rows.A.numpy(), -np.inf, most)] if len(most) else []
+    limits += [LinearConstraint(-rows.E.numpy(), equal, equal)] if len(equal) else []
     limits.append(LinearConstraint(q.numpy()[None], phi, np.inf))
     start = left(x, 1e3 * q, rate, rule).numpy()
     found = minimize(
@@ -104,8 +103,8 @@ def test_far_from_all_bounds_it_is_the_formula_of_the_paper() -> None:
         found = bounded(torch.zeros(4, dtype=torch.float64), f, q, 0.1, rule)
         for kind in ("norm", "gap"):
             gap = tensor(0.7).squeeze()
-            expected = multiplier(products, barrier(kind, ETA, products, gap))  # type: ignore[arg-type]
-            assert float(found.multiplier(kind, ETA, gap)) == pytest.approx(float(expected), rel=1e-9)  # type: ignore[arg-type]
+            expected = multiplier(products, barrier(kind, ETA, products, gap))
+            assert float(found.multiplier(kind, ETA, gap)) == pytest.approx(float(expected), rel=1e-9)
         assert float(found.balance()[1]) == pytest.approx(float(kkt_gradient(products)), rel=1e-9)
 
 
@@ -168,9 +167,9 @@ def test_in_the_metric_of_the_step_sizes_the_step_taken_reaches_it() -> None:
     """⟨∇q̂, S d⟩ ≥ φ = η⟨d_q, S d_q⟩ with step sizes of their own for two tensors, one of which is in a box."""
     metric = Metric((2.0,), (0.1,))
     for x, f, q in many(10):
-        points = [Pair((each[:2],), (each[2:],)) for each in (x, f, q)]
+        point, df, dq = (Pair((each[:2],), (each[2:],)) for each in (x, f, q))
         sets = (Rules((box(0, 1),)), Rules((None,)))
-        found = Bounded(*points, metric, sets, relative(metric))
+        found = Bounded(point, df, dq, metric, sets, relative(metric))
         lam = found.multiplier("norm", ETA, torch.zeros(()))
         shares = torch.tensor([20.0, 20.0, 1.0, 1.0, 1.0], dtype=torch.float64)
         rates = 0.1 * shares
@@ -208,9 +207,9 @@ def test_float32_knows_its_bounds_and_a_projection_of_your_own() -> None:
 def test_one_set_for_all_tensors_of_a_variable() -> None:
     x, f, q = many(1)[0]
     x = simplex()(x)
-    pairs = (Pair((), (each[:2], each[2:])) for each in (x, f, q))
+    point, df, dq = (Pair((), (each[:2], each[2:])) for each in (x, f, q))
     rules = Rules((None, None), joint(simplex()))
-    found = Bounded(*pairs, Metric((), (0.1, 0.1)), (Rules(()), rules)).multiplier("norm", ETA, torch.zeros(()))
+    found = Bounded(point, df, dq, Metric((), (0.1, 0.1)), (Rules(()), rules)).multiplier("norm", ETA, torch.zeros(()))
     assert float(found) == pytest.approx(lam_of(x, f, q, 0.1, simplex()), rel=1e-9)
 
 
