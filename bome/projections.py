@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from bome._checks import check_count, check_nonnegative
-from bome._typing import Array, Leaves, Projection
+from bome._typing import Leaves, Projection
+from bome.core.active import ActiveRows
 from bome.core.ranks import is_sharded, local, shard_of, whole
 from bome.errors import ProblemError
 
@@ -131,7 +132,7 @@ class Polyhedron(Set):
         if x.numel() != C.shape[1]:
             raise ProblemError(f"the set has {C.shape[1]} columns, but the tensor {x.numel()} entries")
         y = _flat(x)
-        M: Tensor = _Active.apply(y, C, c, len(E)) if len(A) else torch.linalg.pinv(E)  # type: ignore[no-untyped-call]
+        M: Tensor = ActiveRows.apply(y, C, c, len(E)) if len(A) else torch.linalg.pinv(E)  # type: ignore[no-untyped-call]
         for _ in range(2):  # the second time for the rounding of the first
             y = y - M @ (C @ y - c)
         return y.reshape(x.shape).to(x.dtype)
@@ -324,59 +325,6 @@ def _polyhedron(name: str, A: Entries, b: Entries, equal: bool) -> Polyhedron:
     if bool(((over.abs() if equal else over) > 1e-9 * (1 + b.abs())).any()):
         raise ProblemError(f"{name}(A, b) has no point: no x satisfies all rows")
     return rule
-
-
-class _Active(torch.autograd.Function):
-    """For a point x and constraints C x (=, then ≤) c: the matrix M of the projection x − M (C x − c).
-
-    It is the pseudo-inverse of the rows that hold with equality at the projection, with zeros for the others. It is the
-    same all around x, so that no derivative goes through it.
-    """
-
-    @staticmethod
-    def forward(x: Tensor, C: Tensor, c: Tensor, equalities: int) -> Tensor:
-        M = _active(x.detach().cpu().numpy(), C.cpu().numpy(), c.cpu().numpy(), equalities)
-        return torch.from_numpy(M).to(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[None, ...]:
-        return None, None, None, None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, x: Tensor, C: Tensor, c: Tensor, equalities: int) -> tuple[Tensor, int]:
-        """Point by point: each has its own active rows."""
-        each = [_Active.apply(point, C, c, equalities) for point in x.movedim(in_dims[0], 0)]  # type: ignore[no-untyped-call]
-        return torch.stack(each), 0
-
-
-def _active(x: Array, C: Array, c: Array, equalities: int) -> Array:
-    """As least distance programming (Lawson and Hanson, 1974, chapter 23), in the space that the equalities leave.
-
-    The step z = N w to the projection solves min ‖w‖ subject to A N w ≤ −r, r the residuals; its multipliers are those
-    of the non-negative least squares min ‖(Gᵀ; rᵀ) u − (0, .., 0, 1)‖, G = −A N, up to a factor.
-    """
-    from scipy.optimize import nnls  # takes a while, and only polyhedra need it
-
-    E, A = C[:equalities], C[equalities:]
-    foot = np.linalg.pinv(E)
-    moved = x - foot @ (E @ x - c[:equalities])
-    r = A @ moved - c[equalities:]
-    noise = 8 * np.finfo(np.float64).eps * (np.abs(A) @ np.abs(moved) + np.abs(c[equalities:]))
-    active = np.zeros(len(A), dtype=bool)
-    if (r > noise).any():
-        tangent = np.eye(len(x)) - foot @ E
-        columns = np.vstack([-(A @ tangent).T, r[None] / r.max()])
-        lengths = np.linalg.norm(columns, axis=0)
-        u, _ = nnls(columns / np.where(lengths > 0, lengths, 1.0), np.eye(len(columns))[-1])
-        active = u > 0
-    rows = np.concatenate([np.ones(equalities, dtype=bool), active])
-    M = np.zeros((len(x), len(C)))
-    M[:, rows] = np.linalg.pinv(C[rows])
-    return M
 
 
 def _joined(
