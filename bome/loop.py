@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from bome.storage import checkpoint
 from bome.storage.history import History
 from bome.storage.together import newest_of_all, save_together
 from bome.tuner import Tuner
-from bome.worth import Assessment, Refit, Wish, Worth
+from bome.worth import Assessment, Refit, Wish, Worth, copies
 
 SAVE_EVERY = 1000
 """Steps between checkpoints where nothing else is asked for."""
@@ -74,6 +75,7 @@ class Result:
         state: everything needed to continue, as checkpoints hold it.
         refit: F(v), what f is at a θ trained anew on g alone, where it was measured; not among `evaluations`.
         worth: that in words with what there is to warn of, or why it was not measured.
+        refits: of all v that were judged, by the outer steps before them; one, or with `keep_best` several.
     """
 
     v: Any
@@ -90,6 +92,7 @@ class Result:
     state: dict[str, Any] = field(default_factory=dict, repr=False)
     refit: Refit | None = None
     worth: str = ""
+    refits: dict[int, Refit] = field(default_factory=dict)
 
 
 def run(
@@ -111,6 +114,7 @@ def run(
     certify_on: int | Data = 1,
     refit: Wish = None,
     judge_on: Any = None,
+    keep_best: bool = False,
 ) -> Result:
     """Solve a bilevel problem.
 
@@ -135,12 +139,16 @@ def run(
             where that costs at most a fifth of the run. True does it in any case, with as many steps as θ made in the
             run; `refit=GradientDescent(lr=0.1, steps=1000)` with these. False keeps no copy of the start either.
         judge_on: a stream or one batch for f there, of data that v has not seen.
+        keep_best: take the v with the lowest F(v) of up to nine, spread over the run from the start to the end; θ is
+            then the one that was trained with it. Costs as many refits.
     """
     check_count("log_every", log_every)
     _check_parts(data, stop, schedulers, certify_on)
     stepper = Stepper(problem, method, outer_opt, inner_opt, oracle)
     data = data if data is not None else Data()
-    session = _Session(stepper, data, tuple(schedulers), tuner, Assessment(problem, refit, judge_on))
+    session = _Session(
+        stepper, data, tuple(schedulers), tuner, Assessment(problem, refit, judge_on, keep_best=keep_best)
+    )
     stop = stop if stop is not None else MaxSteps(1000)
     ranks = stepper.oracle.ranks
     with signals(record is not None) as asked, watched(ranks) as watch, _open(record, session) as history:
@@ -166,8 +174,10 @@ def run(
                 raise RunInterruptedError(number, stepper.k)
         stepper.settle()
         state = session.state()
-        certificate = session.certificate(solve_inner, certify_on, history)  # after the state: it draws batches
+        if keep_best:  # v and θ will be put elsewhere
+            state |= {key: deepcopy(state[key]) for key in ("v", "theta", "buffers")}
         worth = session.worth()
+        certificate = session.certificate(solve_inner, certify_on, history)  # after the state: it draws batches
         extra = dict(observe(problem)) if observe is not None else {}
         history.append({**session.row(stepper.k), **certificate.numbers(), **worth.numbers(), **extra})
     return Result(
@@ -185,6 +195,7 @@ def run(
         state=state,
         refit=worth.refit,
         worth=worth.text,
+        refits=dict(worth.refits),
     )
 
 
@@ -205,7 +216,8 @@ class _Session:
     def advance(self) -> Info:
         """One outer step with all that belongs to it."""
         start = time.perf_counter()
-        method = self.stepper.method
+        method, kept, k = self.stepper.method, self.assessment.candidates, self.stepper.k
+        v = copies(self.stepper.current_v) if kept is not None and kept.due(k) else None
         info = self.stepper.step_on(self.data.draw(inner=method.inner_batches, outer=method.outer_batches))
         if self.tuner is not None:
             self.tuner.after(self.stepper, info)
@@ -215,6 +227,8 @@ class _Session:
             self.inactive = (info.lam <= 0).long() + (0 if self.inactive is None else self.inactive)
         if info.q is not None and info.tail is not None:  # q̂ of a look-ahead
             self.rising = (info.q < 0).long() + (0 if self.rising is None else self.rising)
+        if kept is not None and v is not None:
+            kept.add(k, info.f, v)
         self.info = info
         self.seconds += time.perf_counter() - start
         return info
@@ -280,7 +294,7 @@ class _Session:
         if ranks is None:
             checkpoint.save(folder, self.stepper.k, state)
             return
-        rows = ("v", "start_v", "outer_opt") if self.stepper.problem.v.table is not None else ()
+        rows = ("v", "start_v", "candidates", "outer_opt") if self.stepper.problem.v.table is not None else ()
         own = {key: state.pop(key) for key in ("buffers", "data", "random", "start_buffers", *rows) if key in state}
         save_together(folder, self.stepper.k, state, own, ranks)
 

@@ -165,6 +165,13 @@ class Stepper:
             with torch.no_grad():
                 self.problem.project_v.write(self.problem.v.leaves)
 
+    @property
+    def current_v(self) -> Leaves:
+        """v with the steps that some rows of a `PerSample` have missed, if the optimiser puts such steps off."""
+        if self.problem.v.table is None:
+            return self.problem.point.v
+        return self._rows_now(torch.arange(len(self.problem.v.leaves[0]), device=self.problem.v.leaves[0].device))
+
     def _rows_now(self, rows: Tensor) -> Leaves:
         """These rows of v with the steps they have missed, if the optimiser puts such steps off; nothing is written."""
         if not isinstance(self.outer_opt, RowSGD):

@@ -103,6 +103,7 @@ def _resume_run(folder: Path, settings: dict[str, str], *, force: bool, quiet: b
         log_every=before.log_every,
         save_every=before.save_every,
         refit=before.refit,
+        keep_best=before.keep_best,
     )
     saved = _newest(folder)
     changes = _changes(directory.read_spec(folder), config.spec) or _method_changes(saved, plan)

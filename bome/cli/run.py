@@ -59,13 +59,16 @@ def run(
             help="Train θ anew with the last v, for F(v); by default where it costs at most a fifth of the run.",
         ),
     ] = None,
+    keep_best: Annotated[
+        bool, typer.Option("--keep-best", help="Take the v with the lowest F(v) of up to nine, not the last.")
+    ] = False,
 ) -> None:
     """Run a method on a task: writes a folder with the configuration, metrics, checkpoints and a report."""
     if task in STREAMS:
-        if log_every or save_every or oracle or refit is not None:
+        if log_every or save_every or oracle or refit is not None or keep_best:
             raise ProblemError(
-                f"--log-every, --save-every, --oracle and --refit do not apply to {task}, a stream of tasks: a row is "
-                "logged after each of them, and checkpoints are saved by the clock"
+                f"--log-every, --save-every, --oracle, --refit and --keep-best do not apply to {task}, a stream of "
+                "tasks: a row is logged after each of them, and checkpoints are saved by the clock"
             )
         spec = Spec.from_settings(task, method or STRATEGY, parse_settings(settings), seed)
         run_stream(spec, out, quiet=quiet, as_json=as_json)
@@ -78,6 +81,7 @@ def run(
         log_every=log_every,
         save_every=save_every or SAVE_EVERY,
         refit=refit,
+        keep_best=keep_best,
     )
     folder = out if out is not None else directory.default_folder(config)
     directory.prepare(folder, config)
@@ -148,10 +152,11 @@ def worth_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if refit is None:
         reason = summary.get("worth", "").removeprefix("F(v) is ").replace("run(..., refit=True)", "--refit")
         return [("F(v)", reason)] if reason else []
-    steps, cost = f"{refit['steps']:,} steps on g alone", _evaluations(refit)
+    steps = f"{refit['steps']:,} steps on g alone"
     return [
         ("F(v)", f"{number(refit['F'])}: f after {steps}"),
-        ("for F(v)", cost),
+        *([("v", choice)] if (choice := summary["worth"].split("\n")[0]).startswith("of ") else []),
+        ("for F(v)", _evaluations(refit)),
         *(("warning", text) for text in refit["warnings"]),
     ]
 

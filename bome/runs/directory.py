@@ -58,6 +58,7 @@ class Config:
         about: the task in one line.
         version: of this library.
         refit: whether θ is trained anew with the last v; None for where that costs little.
+        keep_best: whether the v with the lowest F(v) is taken, not the last.
     """
 
     task: str
@@ -71,6 +72,7 @@ class Config:
     about: str
     version: str
     refit: bool | None = None
+    keep_best: bool = False
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -95,7 +97,7 @@ class Config:
 
     def _options(self) -> dict[str, Any]:
         oracle = None if self.oracle == "auto" else self.oracle
-        refits = {"refit": self.refit is True, "no_refit": self.refit is False}
+        refits = {"refit": self.refit is True, "no_refit": self.refit is False, "keep_best": self.keep_best}
         return {"method": self.method, "set": self.set, "seed": self.seed, "oracle": oracle, **refits}
 
 
@@ -106,6 +108,7 @@ def configure(
     log_every: int | None = None,
     save_every: int,
     refit: bool | None = None,
+    keep_best: bool = False,
 ) -> Config:
     """The configuration of a plan, with all defaults written out."""
     spec = plan.spec
@@ -123,6 +126,7 @@ def configure(
         about=_about(spec["task"]),
         version=__version__,
         refit=refit,
+        keep_best=keep_best,
     )
 
 
@@ -169,10 +173,10 @@ def read_config(folder: Path) -> Config:
         StorageError: it is damaged.
     """
     stored = Folder(folder).config(RUN)
-    values = {"refit": None, **stored.spec, **stored.details, "version": stored.version}
+    values = {"refit": None, "keep_best": False, **stored.spec, **stored.details, "version": stored.version}
     kinds: dict[str, type] = {"task": str, "method": str, "set": dict, "seed": int, "log_every": int, "save_every": int}
     kinds |= {"settings": dict, "about": str, "version": str}
-    choices = {"oracle": get_args(OracleName), "refit": (None, False, True)}
+    choices = {"oracle": get_args(OracleName), "refit": (None, False, True), "keep_best": (False, True)}
     right = set(values) == {*kinds, *choices} and all(values[name] in choices[name] for name in choices)
     if not right or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
         raise StorageError(f"{folder / CONFIG} is damaged: it is not the configuration of a run")
@@ -269,6 +273,7 @@ def perform_into(
             progress=progress,
             oracle=config.oracle,
             refit=config.refit,
+            keep_best=config.keep_best,
         )
     except NonFiniteError as error:
         jsonfile.write(folder / SUMMARY, _summary(plan, None, DIVERGED, str(error), error.step))

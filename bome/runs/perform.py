@@ -39,6 +39,7 @@ def perform(
     progress: Callable[[Progress], None] | None = None,
     oracle: OracleName = "auto",
     refit: bool | None = None,
+    keep_best: bool = False,
 ) -> Performance:
     """Run a plan by gradient descent with the settings' step sizes, momentum and decay.
 
@@ -52,6 +53,7 @@ def perform(
         progress: called after every step.
         oracle: how to differentiate.
         refit: whether θ is trained anew with the last v; by default where that costs little.
+        keep_best: whether the v with the lowest F(v) is taken, not the last.
     """
     task, settings = plan.task, plan.settings
     observer = _Observer(task)
@@ -69,6 +71,7 @@ def perform(
         progress=progress,
         solve_inner=task.solve_inner,
         refit=refit,
+        keep_best=keep_best,
     )
     return Performance(**vars(result), observed=observer.observed)
 

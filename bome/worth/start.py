@@ -9,10 +9,11 @@ import torch
 from bome._typing import Leaves
 from bome.core.ranks import shard_of
 from bome.core.seeds import random_state, restore_random
-from bome.core.trees import Pair, clone
+from bome.core.trees import Pair
 from bome.errors import ProblemError
 from bome.oracles.traces import snapshot
 from bome.problem import Problem
+from bome.worth.candidates import copies
 
 
 class Start:
@@ -23,8 +24,8 @@ class Start:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.v, self.theta = (_away(leaves) for leaves in problem.point)
-        self.buffers = {name: _away((x,))[0] for name, x in problem.buffers.items()}
+        self.v, self.theta = (copies(leaves) for leaves in problem.point)
+        self.buffers = {name: copies((x,))[0] for name, x in problem.buffers.items()}
 
     @property
     def point(self) -> Pair:
@@ -39,13 +40,13 @@ class Start:
 
     def write(self, problem: Problem) -> None:
         """Put θ and the running statistics of the problem there; v stays."""
-        _write(problem.point.theta, self.theta)
+        write(problem.point.theta, self.theta)
         live = problem.buffers
-        _write(tuple(live.values()), tuple(self.buffers[name] for name in live))
+        write(tuple(live.values()), tuple(self.buffers[name] for name in live))
 
     def write_all(self, problem: Problem) -> None:
         """Put v there, too."""
-        _write(problem.point.v, self.v)
+        write(problem.point.v, self.v)
         self.write(problem)
 
     def state_dict(self) -> dict[str, Any]:
@@ -60,20 +61,17 @@ class Start:
 @contextmanager
 def undone(problem: Problem) -> Iterator[None]:
     """Whatever is done to θ, running statistics and random generators is undone; θ is kept on the CPU meanwhile."""
-    restore, random, theta = snapshot(problem), random_state(), _away(problem.point.theta)
+    restore, random, theta = snapshot(problem), random_state(), copies(problem.point.theta)
     try:
         yield
     finally:
-        _write(problem.point.theta, theta)
+        write(problem.point.theta, theta)
         restore()
         restore_random(random)
 
 
-def _away(leaves: Leaves) -> Leaves:
-    return tuple(x if x.device.type == "cpu" else x.cpu() for x in clone(leaves))
-
-
-def _write(targets: Leaves, values: Leaves) -> None:
+def write(targets: Leaves, values: Leaves) -> None:
+    """Copy values, whole or laid out as they are, into live tensors."""
     with torch.no_grad():
         for target, value in zip(targets, values, strict=True):
             target.copy_(shard_of(value, target))

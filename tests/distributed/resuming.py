@@ -19,16 +19,19 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import StepLR
 
-from bome import BOME, Data, GradientDescent, MaxSteps, Minibatches, Problem, run
+from bome import Data, GradientDescent, MaxSteps, Minibatches, Problem, run
 from bome.core.ranks import whole
 from bome.data.streams import Constant
 from bome.errors import RankError
 from bome.loop import Record
+from bome.methods import BOMEZ, Method, Probe
 from bome.stopping import Progress
 from bome_studies.matrix import models as models
 from bome_studies.matrix.cells import sharded
 
 STEPS, HALF, SAVED, KILLED_AT = 8, 4, 2, 5
+KEEPS_Z, STARTS_ANEW = BOMEZ(GradientDescent(0.05, 2)), Probe(GradientDescent(0.05, 2), "both", episode=3, draw="one")
+"""A method with a second θ in its state, and one that goes back to its start, whose state so must come back."""
 WRAP: dict[str, Callable[[nn.Module], nn.Module]] = {
     "one": lambda net: net,
     "ddp": lambda net: DistributedDataParallel(net),
@@ -47,10 +50,11 @@ def target(v: Tensor, net: nn.Module, batch: Any) -> Tensor:
 
 
 class Trained(NamedTuple):
-    """v and θ, whole, at the end of a run."""
+    """v and θ, whole, at the end of a run, and F(v)."""
 
     v: Tensor
     theta: tuple[Tensor, ...]
+    worth: float
 
     @property
     def digest(self) -> str:
@@ -59,7 +63,7 @@ class Trained(NamedTuple):
     @property
     def entries(self) -> list[float]:
         found: list[float] = torch.cat([x.reshape(-1) for x in (self.v, *self.theta)]).tolist()
-        return found
+        return [*found, self.worth]
 
 
 def place(kind: str) -> tuple[int, int]:
@@ -73,15 +77,23 @@ def go(kind: str, folder: Path, steps: int, watch: Callable[[Progress], None] | 
     torch.manual_seed(100 + rank)
     inner, outer = (models.share(models.samples(n, seed), rank, world) for n, seed in ((24, 1), (16, 2)))
     data = Data(inner=Minibatches(inner, 4, seed=rank), outer=Minibatches(outer, 4, seed=rank))
-    return trained(kind, folder, steps, lambda v, net: Problem(target, noisy, v, net), data, watch).digest
+    return trained(kind, folder, steps, lambda v, net: Problem(target, noisy, v, net), data, KEEPS_Z, watch).digest
 
 
-def smooth(kind: str, folder: Path, steps: int) -> Trained:
+def smooth(kind: str, folder: Path, steps: int, *, keep_best: bool = False) -> Trained:
     """Go on to so many steps on all samples, without dropout: the same whatever the number of ranks."""
     rank, world = place(kind)
     inner, outer = (models.share(models.samples(n, seed), rank, world) for n, seed in ((24, 1), (16, 2)))
     data = Data(inner=Constant(inner), outer=Constant(outer))
-    return trained(kind, folder, steps, lambda v, net: Problem(models.outer, models.inner, v, net), data)
+    return trained(
+        kind,
+        folder,
+        steps,
+        lambda v, net: Problem(models.outer, models.inner, v, net),
+        data,
+        STARTS_ANEW,
+        keep_best=keep_best,
+    )
 
 
 def trained(
@@ -90,7 +102,10 @@ def trained(
     steps: int,
     problem: Callable[[Tensor, nn.Module], Problem],
     data: Data,
+    method: Method,
     watch: Callable[[Progress], None] | None = None,
+    *,
+    keep_best: bool = False,
 ) -> Trained:
     v = torch.zeros(models.SOURCES)
     with torch.random.fork_rng():
@@ -98,7 +113,7 @@ def trained(
     opt = Adam(net.parameters(), 0.01)
     result = run(
         problem(v, net),
-        BOME(GradientDescent(0.05, 2)),
+        method,
         outer_opt=SGD([v], 0.5, momentum=0.9),
         inner_opt=opt,
         data=data,
@@ -106,9 +121,12 @@ def trained(
         schedulers=[StepLR(opt, 3, 0.5)],
         record=Record(folder, save_every=SAVED, resume=True),
         progress=watch,
+        refit=True,
+        keep_best=keep_best,
     )
     assert result.steps == steps
-    return Trained(v.detach(), tuple(whole(p) for p in net.parameters()))
+    assert result.refit is not None
+    return Trained(v.detach(), tuple(whole(p) for p in net.parameters()), result.refit.F)
 
 
 def whole_runs(folder: Path) -> dict[str, Any]:
@@ -118,6 +136,7 @@ def whole_runs(folder: Path) -> dict[str, Any]:
             "straight": go(kind, folder / f"{kind}-straight", STEPS),
             "continued": continued(kind, folder),
             "from one": go(kind, folder / f"one-for-{kind}", HALF),
+            "kept": smooth(kind, folder / f"{kind}-kept", STEPS, keep_best=True).entries,
             "smooth half": smooth(kind, folder / f"{kind}-smooth", HALF).digest,
         }
         for kind in ("ddp", "fsdp")

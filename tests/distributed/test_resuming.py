@@ -30,8 +30,12 @@ def told(folder: Path, what: str) -> Any:
 def test_as_many_ranks_continue_bit_for_bit(kind: str, folder: Path) -> None:
     found = told(folder, "whole")[kind]
     assert found["continued"] == found["straight"]
-    last = json.loads((folder / f"{kind}-continued" / "metrics.jsonl").read_text().splitlines()[-1])
-    assert last["n_g"] == resuming.STEPS * 3  # T + 1 a step, also of those before it was continued
+    straight, last = (
+        json.loads((folder / f"{kind}-{how}" / "metrics.jsonl").read_text().splitlines()[-1])
+        for how in ("straight", "continued")
+    )
+    assert last["n_g"] == resuming.STEPS * 4  # T + 2 a step, also of those before it was continued
+    assert last["F"] == straight["F"]
     assert found["continued"] != found["from one"]
 
 
@@ -48,6 +52,15 @@ def test_one_process_reads_what_two_ranks_have_saved(kind: str, folder: Path, tm
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 def test_two_ranks_read_what_one_process_has_saved(kind: str, folder: Path) -> None:
     assert told(folder, "whole")[kind]["from one"] == (folder / f"one-for-{kind}.digest").read_text()
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_two_ranks_keep_the_same_v_as_one_process_and_train_theta_alike(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
+    """On the same samples, so that F(v) of each v is the same, too."""
+    one = resuming.smooth("one", tmp_path / "run", resuming.STEPS, keep_best=True)
+    assert told(folder, "whole")[kind]["kept"] == pytest.approx(one.entries, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])

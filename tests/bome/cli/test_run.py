@@ -77,6 +77,15 @@ def test_what_v_is_worth_is_printed_beside_f(
     assert directory.read_config(place / "x").command.endswith(" ".join(["0", *options]))
 
 
+def test_the_best_v_is_kept_where_that_is_asked_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["run", "quadratic", "--set", "steps=12", "--out", "x", "--keep-best"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "v of 7 v, F(v) is lowest after step " in shown
+    config = directory.read_config(place / "x")
+    assert config.keep_best
+    assert config.command.endswith("--keep-best")
+
+
 def test_config_holds_what_was_given_and_what_follows(place: Path) -> None:
     assert execute(["run", "quadratic", "--set", "steps=5", "--set", "phi=gap", "--seed", "3", "--quiet"]) == 0
     folder = place / "runs" / "quadratic-bome-steps=5-phi=gap-seed3"

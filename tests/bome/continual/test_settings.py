@@ -31,7 +31,10 @@ DIGITS = "continual-digits"
         (["--method", "ctn+pbgd", "--set", "eta=1"], "ctn+pbgd has no setting 'eta'"),
         (["--method", "ctn+bome", "--set", "clip=-1"], "clip must be 0 or a positive number"),
         (["--method", "gem", "--set", "margin=nan"], "margin must be 0 or a positive number"),
-        (["--method", "er", "--save-every", "10"], "--log-every, --save-every, --oracle and --refit do not apply to"),
+        (
+            ["--method", "er", "--save-every", "10"],
+            "--log-every, --save-every, --oracle, --refit and --keep-best do not apply to",
+        ),
     ],
 )
 def test_mistakes_become_one_line(

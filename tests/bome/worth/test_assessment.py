@@ -4,10 +4,25 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import LambdaLR
 
-from bome import BOME, Data, GradientDescent, MaxSteps, Minibatches, Problem, Record, Solver, Start, refit, run
+from bome import (
+    BOME,
+    Data,
+    GradientDescent,
+    MaxSteps,
+    Minibatches,
+    PerSample,
+    Problem,
+    Record,
+    RowSGD,
+    Solver,
+    Start,
+    refit,
+    run,
+)  # fmt: skip
 from bome.errors import ProblemError
 from bome.inner import TorchOptim
 from bome.methods import BOMEZ, ITD, SOBA, Batched, Method, Probe
@@ -116,7 +131,7 @@ def test_f_can_be_judged_on_data_that_v_does_not_see() -> None:
     assert result.refit.f == 81
     assert str(held_out.state_dict()) == str(Minibatches((torch.full((4,), 9.0),), 2).state_dict())
     assert str(data.state_dict()["outer"]) != str(held_out.state_dict())
-    with pytest.raises(ProblemError, match="judge_on is given, but refit=False"):
+    with pytest.raises(ProblemError, match=r"judge_on needs F\(v\), but there is refit=False"):
         made(judge_on=held_out, refit=False)
 
 
@@ -152,3 +167,101 @@ def test_a_resumed_run_starts_theta_where_the_first_one_did(tmp_path: Any) -> No
 
     made(5, 0.0, Record(tmp_path))
     assert made(9, 3.0, Record(tmp_path, resume=True)).refit == made(9, 0.0).refit
+
+
+def _past(theta_0: float = 0.0, **options: Any) -> Any:
+    """v is drawn to 5, and judged by a θ that shall be 1."""
+    v, theta = torch.tensor(0.0), torch.tensor(theta_0)
+    problem = Problem(
+        lambda v, t, goal: (t - (5.0 if goal is None else goal)).square(), lambda v, t, b: (t - v).square(), v, theta
+    )
+    opts: Any = {"outer_opt": SGD([v], 0.015, momentum=0.5), "inner_opt": SGD([theta], 0.1)}
+    return run(problem, BOME(GradientDescent(0.2, 3)), **opts, **options)
+
+
+def test_the_v_of_the_lowest_f_is_kept_with_the_theta_that_was_trained_with_it() -> None:
+    training = GradientDescent(0.5, 1)  # θ = v after one step
+    ends = {k: float(_past(stop=MaxSteps(k)).v) if k else 0.0 for k in (0, 8, 16, 24, 32, 40, 48, 53)}
+    result = _past(stop=MaxSteps(53), refit=training, judge_on=1.0, keep_best=True)
+    assert {k: found.F for k, found in result.refits.items()} == pytest.approx(
+        {k: (v - 1) ** 2 for k, v in ends.items()}
+    )
+    best = min(ends, key=lambda k: (ends[k] - 1) ** 2)
+    assert best not in (0, 53)
+    assert float(result.v) == float(result.theta) == ends[best]
+    assert result.refit == result.refits[best]
+    assert result.history.rows[-1]["F"] == result.refit.F
+    assert result.f == pytest.approx((ends[best] - 5) ** 2)
+    assert result.worth.startswith(f"of 8 v, F(v) is lowest after step {best} of 53; θ is trained with it\nF(v) = ")
+    assert float(result.state["v"][0]) == ends[53]  # the run itself can go on
+    assert result.evaluations == _past(stop=MaxSteps(53), refit=False).evaluations
+
+
+def test_live_f_is_that_of_the_time() -> None:
+    result = _past(stop=MaxSteps(16), refit=GradientDescent(0.5, 1), keep_best=True, log_every=1)
+    for k, found in result.refits.items():
+        assert found.f == pytest.approx(result.history.rows[k]["f"] if k < 16 else found.f)
+    assert result.refits[0].f == 25
+
+
+def test_the_last_v_stays_where_none_is_better() -> None:
+    result = _past(0.5, stop=MaxSteps(9), refit=GradientDescent(1e9, 60), keep_best=True)
+    assert {found.F for found in result.refits.values()} == {float("inf")}
+    assert float(result.v) == float(_past(0.5, stop=MaxSteps(9)).v)
+    with pytest.raises(ProblemError, match=r"keep_best needs F\(v\), but there is refit=False"):
+        _past(refit=False, keep_best=True)
+
+
+@pytest.mark.parametrize("at", [1, 7, 16])
+def test_a_resumed_run_keeps_the_same_v_bit_for_bit(tmp_path: Any, at: int) -> None:
+    options: Any = {"refit": GradientDescent(0.3, 4), "judge_on": 1.0, "keep_best": True}
+    straight = _past(stop=MaxSteps(21), **options)
+    _past(stop=MaxSteps(at), record=Record(tmp_path), **options)
+    found = _past(stop=MaxSteps(21), record=Record(tmp_path, resume=True), **options)
+    assert found.refits == straight.refits
+    assert torch.equal(found.v, straight.v)
+    assert torch.equal(found.theta, straight.theta)
+    assert found.state["candidates"] == straight.state["candidates"]
+
+
+def test_running_statistics_and_generators_do_not_go_on_from_one_v_to_the_next() -> None:
+    """Equal v have equal F, though there is dropout, and batch normalisation is what f sees."""
+    torch.manual_seed(0)
+    x, net, v = (
+        torch.randn(16, 3),
+        nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 1)),
+        torch.tensor(0.1),
+    )
+
+    def outer(v: Any, net: Any, batch: Any) -> Any:
+        return (net[0].running_mean.square().sum() + net(x).square().mean()) + 0 * v
+
+    problem = Problem(outer, lambda v, n, b: (n(x + 1) - v).square().mean(), v, net)
+    options: Any = {"outer_opt": SGD([v], 1e-30), "inner_opt": SGD(net.parameters(), 0.1), "stop": MaxSteps(6)}
+    result = run(problem, BOME(GD), **options, refit=GradientDescent(0.1, 5), keep_best=True)
+    assert len({found.F for found in result.refits.values()}) == 1
+
+
+def test_rows_whose_steps_are_put_off_are_kept_as_they_would_be() -> None:
+    """With momentum, rows move on in steps that do not see them."""
+
+    def made(steps: int, **options: Any) -> Any:
+        y, table, theta = torch.arange(6.0), PerSample(6, 1.0), torch.tensor(9.0)
+
+        def inner(w: Any, t: Any, batch: Any) -> Any:
+            return 0.25 * (w * (t - batch.data[0]).square()).sum()
+
+        problem = Problem(lambda w, t, b: t.square(), inner, table, theta)
+        opts: Any = {"outer_opt": RowSGD([table.values], 0.01, momentum=0.9), "inner_opt": SGD([theta], 0.1)}
+        data = Data(inner=Minibatches((y,), 2, seed=3))
+        result = run(problem, BOME(GradientDescent(0.1, 2)), **opts, data=data, stop=MaxSteps(steps), **options)
+        return result, table.values
+
+    result, _ = made(8, refit=GradientDescent(0.1, 2), keep_best=True)
+    for step, _, (v,) in ((c["step"], c["f"], c["v"]) for c in map(_named, result.state["candidates"]["kept"])):
+        if step:
+            torch.testing.assert_close(v, made(step)[1])
+
+
+def _named(kept: list[Any]) -> dict[str, Any]:
+    return dict(zip(("step", "f", "v"), kept, strict=True))
