@@ -1,16 +1,17 @@
-r"""The race: what v_0 is worth, both arms for a quarter of the budget each, and on with the better.
+r"""The race: what v_0 is worth, both arms for a quarter of the budget each, and on with the better, again and again.
 
     1:  F_0: θ trained from θ_0 for H steps on g(v_0, ·); its α is the largest from now on       (`curvature`)
-    2:  for both arms: the arm from v_0 with a quarter of the budget; F of where it ends         (`arm`)
-    3:  the arm with the lower F goes on from its end with all that is left; F of where it ends
+    2:  for both arms: a round from v_0, with a quarter of the budget; F of where it ends        (`arm`)
+    3:  while budget is left: another round for the arm whose last F is the lowest,
+            from its best v; with half the step of v for each round that has made it worse
     4:  the v with the lowest F that was measured, v_0 included, and the θ that was trained with it
 
 F(v) is f after θ was trained from θ_0 for H steps on g(v, ·) alone, on the same batches for all v (`bome.worth`).
-The stages that are done are passed over, so that a race goes on wherever its state was saved.
+Rounds that are done are passed over, so that a race goes on wherever its state was saved.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,13 +24,11 @@ from bome.worth import Refit, Start
 from bome.worth.refit import retrained
 
 SHARE = 0.25
-"""Of the budget, for each arm with its refit."""
+"""Of the budget, for each round with its refit."""
 LEAST = 3
-"""Refits that must be affordable for the winner to go on."""
+"""Refits that must be affordable for another round; if fewer are left after a round, it takes all that is left."""
 FIRST = "start"
-"""The name of v_0 among the arms."""
-ON = ", continued"
-"""Behind the name of an arm that goes on."""
+"""The name of v_0 among the rounds; the others are "young", "old", "young 2" and so on."""
 
 
 @dataclass(frozen=True)
@@ -121,22 +120,38 @@ class Race:
         """All of it, or what is left of it."""
         self._judge(FIRST)  # line 1
         for name in self.terms.arms:  # line 2
-            self._learn(name, name, FIRST, SHARE)
-            self._judge(name)
-        winner = min(self.terms.arms, key=lambda name: self.judged[name].F)  # line 3
-        on = winner + ON
-        if on in self.ends or self._arm_saved(on) or 1 - self.used > LEAST * self._refit_costs:
-            self._learn(on, winner, winner, 1.0)
-            self._judge(on)
+            if not self.rounds(name):
+                self._round(name)
+        while self._pending or 1 - self.used > LEAST * self._refit_costs:  # line 3
+            self._round(min(self.terms.arms, key=lambda name: self.judged[self.rounds(name)[-1]].F))
 
-    def _learn(self, stage: str, name: str, begin: str, share: float) -> None:
-        """The steps of an arm, until this share of the budget is used but for what its refit costs."""
+    def rounds(self, name: str) -> list[str]:
+        """The rounds of an arm that were judged, in order."""
+        return rounds_of(name, self.judged)
+
+    @property
+    def _pending(self) -> bool:
+        """Whether a round has begun that was not judged."""
+        return self._saved is not None or any(stage not in self.judged for stage in self.ends)
+
+    def _round(self, name: str) -> None:
+        """Another round of an arm, and what its v is worth."""
+        before = self.rounds(name)
+        stage = f"{name} {len(before) + 1}" if before else name
+        self._learn(stage, name, min((FIRST, *before), key=lambda each: self.judged[each].F))
+        self._judge(stage)
+        kept = {min((FIRST, *self.rounds(arm)), key=lambda each: self.judged[each].F) for arm in self.terms.arms}
+        self.ends = {each: start for each, start in self.ends.items() if each in kept | {FIRST}}
+
+    def _learn(self, stage: str, name: str, begin: str) -> None:
+        """The steps of an arm, until its share of the budget is used but for what its refit costs."""
         if stage in self.ends:
             return
         self.ends[begin].write_all(self.problem)
         home = self.origin if KINDS[name].episode else self.ends[begin]
         self.curvature.L = 0.0
         arm = self._arm = Arm(name, self.oracle, self.data, home, self.curvature, self.terms.choices, self._size)
+        arm.halved = 0.5 ** self._worse(name)
         if self._arm_saved(stage):
             assert self._saved is not None  # noqa: S101 - just seen
             arm.load_state_dict(self._saved["arm"])
@@ -145,7 +160,9 @@ class Race:
             self._before = self.used
         self._stage = stage
         while True:
-            room = min(share, 1 - self._before) - self._refit_costs - arm.cost / self.terms.budget
+            left = 1 - self._before
+            room = SHARE if left - SHARE > LEAST * self._refit_costs else left
+            room -= self._refit_costs + arm.cost / self.terms.budget
             gone = (self.used - self._before) / room if room > 0 else 1.0
             if gone >= 1 or arm.over:
                 break
@@ -157,6 +174,14 @@ class Race:
             self._tell(stage, {} if info is None else info.numbers())
         self._arm = None
         self.ends[stage] = Start(self.problem)
+
+    def _worse(self, name: str) -> int:
+        """How many rounds of an arm have made v worse than where they began."""
+        best, worse = self.judged[FIRST].F, 0
+        for stage in self.rounds(name):
+            worse += not best > self.judged[stage].F
+            best = min(best, self.judged[stage].F)
+        return worse
 
     def _judge(self, stage: str) -> None:
         """Train θ anew with the v where a stage has ended, and keep both if f is lower than ever before."""
@@ -230,3 +255,8 @@ class Race:
         start = Start(self.problem)
         start.load_state_dict(state)
         return start
+
+
+def rounds_of(name: str, stages: Iterable[str]) -> list[str]:
+    """Those of the stages that are rounds of an arm."""
+    return [stage for stage in stages if stage.split()[0] == name]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bome.arms.arm import KINDS
-from bome.arms.race import FIRST
+from bome.arms.race import FIRST, rounds_of
 from bome.certificate.verdict import Certificate, Test
 from bome.loop import Result
 from bome.worth import Refit
@@ -18,9 +18,9 @@ class Trained(Result):
     """The outcome of `solve` with minibatches: `f` is F(v), and `theta` was trained anew with v, on g alone.
 
     Attributes:
-        arm: which arm has found v: "young" or "old", with ", continued" where it went on; "start" if none was better.
+        arm: which round has found v: "young", "old 2" for the second round of the old arm; "start" if none was better.
         live: f at the live θ of that arm when it ended.
-        arms: what was found when θ was trained anew with the v of the start and of each arm.
+        arms: what was found when θ was trained anew with the v of the start and of each round.
         spent: evaluations, by what they were for.
         warnings: what a person should know, in plain words; empty if nothing is wrong.
     """
@@ -59,12 +59,16 @@ LOST = ("v has switched g off", "v has made g easy", "θ diverges")
 def warnings(arms: Mapping[str, Refit], winner: str) -> tuple[str, ...]:
     """All that a person should know, in plain words."""
     won, first = arms[winner], arms[FIRST]
-    others = [name for name in KINDS if name in arms and not winner.startswith(name)]
+    best = {
+        name: min((arms[each] for each in rounds_of(name, arms)), key=lambda refit: refit.F, default=None)
+        for name in KINDS
+    }
+    others = {name: refit for name, refit in best.items() if refit is not None and winner.split()[0] != name}
     said = ["nothing beats the start: v is as it was"] if winner == FIRST and len(arms) > 1 else []
-    if winner != FIRST and any(2 * (first.F - arms[name].F) < first.F - won.F for name in others):
-        each = ", ".join(f"{name} {arms[name].F:.3g}" for name in KINDS)
+    if winner != FIRST and any(2 * (first.F - refit.F) < first.F - won.F for refit in others.values()):
+        each = ", ".join(f"{name} {refit.F:.3g}" for name, refit in best.items() if refit is not None)
         said.append(f"the arms disagree ({each}): v depends on how long θ is trained; give horizon= if you know it")
-    said += [f"the {name} arm: {text}" for name in others for text in lost(arms[name])]
+    said += [f"the {name} arm: {text}" for name, refit in others.items() for text in lost(refit)]
     for text in won.warnings:
         said.append(f"live {won.f:.3g}, refit {won.F:.3g}: {LEARNED}" if text.startswith(f"f = {won.f:.3g}") else text)
     return tuple(said)

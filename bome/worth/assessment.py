@@ -82,7 +82,7 @@ class Assessment:
             return Worth(None, f"F(v) is not measured: {self._reason}")
         training = self._wish if isinstance(self._wish, InnerMap) else inner.with_steps(max(method.theta_steps(k), 1))
         stream = data.outer if self._judge_on is None else as_stream(self._judge_on)
-        cost, spent = _cost(oracle, training, k) + 3 * judges(stream) + 2, sum(oracle.counts.values())
+        cost, spent = _cost(oracle, training, k) + 4 * judges(stream) + 2, sum(oracle.counts.values())
         if self._wish is None and cost * SHARE > spent:
             text = f"F(v) is not measured: it takes {cost:,} evaluations, more than a fifth of the run's {spent:,}"
             return Worth(None, f"{text}; run(..., refit=True) measures it")

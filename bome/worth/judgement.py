@@ -29,6 +29,7 @@ class Refit:
         warm: whether it started from the live θ.
         on_bounds: tensors of v that lie on one bound, or in one corner of the simplex, with all of their entries.
         evaluations: what it has cost, by kind; not among the evaluations of the run.
+        f_early: f after a fifth of the steps; None where there were no such steps.
     """
 
     F: float
@@ -43,13 +44,14 @@ class Refit:
     warm: bool
     on_bounds: tuple[str, ...]
     evaluations: dict[str, int]
+    f_early: float | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a person should know, in plain words; empty if nothing is wrong."""
         if not math.isfinite(self.F):
             return ("θ diverges when it is trained on g alone: refit with smaller steps",)
-        found = (self._flatters(), self._off(), self._easy(), self._moving())
+        found = (self._flatters(), self._off(), self._easy(), self._early(), self._moving())
         bounds = tuple(f"{name} lies on its bound with all of its entries" for name in self.on_bounds)
         return (*(text for text in found if text), *bounds)
 
@@ -87,6 +89,16 @@ class Refit:
         return (
             f"v has made g easy: θ brings it to {self.g:.1e}, and f grows from {self.f_start:.3g} to {self.F:.3g} "
             "on the way"
+        )
+
+    def _early(self) -> str:
+        if self.f_early is None or self.warm or self._easy():
+            return ""
+        if not self.F - self.f_early > FAR * abs(self.f_start - self.f_early):
+            return ""
+        return (
+            f"v suits a θ that stops early: f is {self.f_early:.3g} after {self.steps // 5:,} steps and {self.F:.3g} "
+            f"after {self.steps:,}"
         )
 
     def _moving(self) -> str:

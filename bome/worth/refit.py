@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ from bome.worth.start import Start, undone
 
 JUDGES = 5
 """Batches that f is averaged over, where it is given as minibatches."""
+EARLY = 5
+"""After this part of the steps f is looked at, too."""
 LOOK_EVERY = 50
 """Steps after which it is seen whether θ has diverged."""
 
@@ -80,7 +82,8 @@ def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start
             start.write(problem)
             first = judge.slope(start.v)
         f_start, slope = judge.f() if start is not None else live, judge.slope(problem.point.v)
-        values = _train(oracle, inner, data.inner)
+        early = list[float]()
+        values = _train(oracle, inner, data.inner, lambda: early.append(judge.f()))
         worth = judge.f() if values and math.isfinite(values[-1]) else math.nan
     return Refit(
         F=worth if math.isfinite(worth) else math.inf,
@@ -93,6 +96,7 @@ def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start
         warm=start is None,
         on_bounds=tuple(_on_bounds(problem)),
         evaluations=dict(cost),
+        f_early=early[0] if early else None,
     )
 
 
@@ -140,8 +144,8 @@ class _Judge:
         return Pair(v, self._problem.point.theta)
 
 
-def _train(oracle: Oracle, inner: InnerMap, batches: Stream) -> list[float]:
-    """Train the live θ on g(v, ·); g at each step, as far as it was finite."""
+def _train(oracle: Oracle, inner: InnerMap, batches: Stream, early: Callable[[], None]) -> list[float]:
+    """Train the live θ on g(v, ·); g at each step, as far as it was finite. `early` is called after a fifth of them."""
     problem, path = oracle.problem, list[Tensor]()
     v, theta = problem.point
     if not isinstance(inner, StepMap):
@@ -164,6 +168,8 @@ def _train(oracle: Oracle, inner: InnerMap, batches: Stream) -> list[float]:
         buffers = inner.step_(theta, look, buffers)
         path.append(looks[0].value.double())  # g where the step began
         problem.project_theta.write(theta)
+        if t + 1 == inner.steps // EARLY:
+            early()
         if t % LOOK_EVERY == 0 and not bool(path[-1].isfinite()):
             break
     return torch.stack(path).tolist()

@@ -17,6 +17,7 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
     assert GOOD.warnings == ()
     assert str(GOOD) == "F(v) = 0.42 after 1,000 steps on g alone; f = 0.4 at the live θ"
     assert replace(GOOD, F=0.3).warnings == ()  # better than the live θ
+    assert replace(GOOD, f_early=0.3).warnings == ()  # a little worse at the end is no matter
     assert replace(GOOD, g_start=-2.0, g=-3.0).warnings == ()  # g may be negative
 
 
@@ -27,6 +28,10 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
         ({"f": 0.4, "F": 0.6, "f_start": 0.4, "warm": True}, "f = 0.4 flatters"),
         ({"slope": 0.01, "F": 2.28, "f": 2.28}, "v has switched g off: where θ starts ‖∇g‖ is 0.8% of what it was"),
         ({"g": 0.001, "F": 2.6, "f": 2.6}, "v has made g easy: θ brings it to 1.0e-03, and f grows from 2.3 to 2.6"),
+        (
+            {"f_early": 1.05, "F": 1.59, "f": 1.6},
+            "v suits a θ that stops early: f is 1.05 after 200 steps and 1.59 after 1,000",
+        ),
         ({"late": 0.4}, "θ was still on its way: the second half of the steps brought 40% of the decrease of g"),
         ({"F": math.inf}, "θ diverges when it is trained on g alone: refit with smaller steps"),
         ({"on_bounds": ("v",)}, "v lies on its bound with all of its entries"),

@@ -29,12 +29,15 @@ def test_f_is_taken_where_gradient_descent_on_g_alone_ends(name: Name) -> None:
         end = instance.A @ v + left @ (first - instance.A @ v)
         found = refit(problem, GradientDescent(0.1, 20), start=origin, oracle=name)
         assert pytest.approx(float(instance.outer(v, end)), rel=1e-12) == found.F
+        fifth = torch.linalg.matrix_power(torch.eye(4).double() - 0.1 * instance.H, 4)
+        early = instance.A @ v + fifth @ (first - instance.A @ v)
+        assert found.f_early == pytest.approx(float(instance.outer(v, early)), rel=1e-12)
         assert found.f == pytest.approx(float(instance.outer(v, theta)), rel=1e-12)
         assert found.f_start == pytest.approx(float(instance.outer(v, first)), rel=1e-12)
         assert found.slope == pytest.approx(float((instance.H @ (first - instance.A @ v)).norm()), rel=1e-12)
         assert found.warm == (origin is None)
     assert found.slope_first == pytest.approx(float((instance.H @ (first - instance.A @ start.v[0])).norm()), rel=1e-12)
-    assert found.evaluations == {"f": 3, "g": 22}
+    assert found.evaluations == {"f": 4, "g": 22}
 
 
 def test_what_is_known_of_how_g_fell() -> None:
@@ -73,7 +76,7 @@ def test_nothing_but_time_passes(kind: type[Oracle]) -> None:
     before = [x.clone() for x in (*problem.v.leaves, *problem.theta.leaves, *problem.buffers.values())]
     random, positions = torch.get_rng_state(), data.state_dict()
     found = refit(problem, GradientDescent(0.05, 10), data=data, start=Start(problem), oracle=oracle)
-    assert found.evaluations == {"f": 15, "g": 12}
+    assert found.evaluations == {"f": 20, "g": 12}
     after = (*problem.v.leaves, *problem.theta.leaves, *problem.buffers.values())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert torch.equal(torch.get_rng_state(), random)
