@@ -27,7 +27,9 @@ from bome.storage import checkpoint
 from bome.storage.past import history_until, newest_state, states
 
 CHOICE, VERDICT = 250, 600
-"""Evaluations that are kept back for what follows the search; of a small budget a tenth and a fifth."""
+"""Evaluations that are kept back for what follows the search; of a small budget a tenth and a fifth.
+
+Of a large budget a tenth is kept for the verdict: so more budget answers what a smaller one could not."""
 INTERRUPTED = "interrupted by"
 """How the status of a search begins that a signal has ended; its name follows."""
 SEARCH_TIME = 0.8
@@ -57,7 +59,7 @@ class Terms:
     @property
     def verdict(self) -> int:
         """Evaluations that are kept back for the verdict."""
-        return min(VERDICT, self.budget // 5)
+        return max(min(VERDICT, self.budget // 5), self.budget // 10)
 
     @property
     def choice(self) -> int:

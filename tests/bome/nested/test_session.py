@@ -74,6 +74,10 @@ def test_jobs_side_by_side_give_the_result_of_one_after_the_other() -> None:
     assert first == second
 
 
+def test_a_larger_budget_keeps_more_for_the_verdict() -> None:
+    assert [Terms(budget).verdict for budget in (1_000, 5_000, 6_000, 50_000)] == [200, 600, 600, 5_000]
+
+
 def test_an_interrupted_search_has_an_answer_and_a_verdict() -> None:
     def interrupt(progress: Progress) -> None:
         if progress.step == 3:
