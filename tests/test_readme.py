@@ -24,7 +24,7 @@ def without_numbers(text: str) -> tuple[str, list[float]]:
 
 def test_the_example_runs_as_printed_and_prints_what_it_says() -> None:
     (code,), (expected,) = blocks("python"), blocks("text")
-    assert len(code.strip().split("\n")) == 15
+    assert len(code.strip().split("\n")) <= 15
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - our own text

@@ -65,7 +65,10 @@ class Judgement:
         """The tests, with a word on those that the budget did not allow."""
         done = {test.name for test in self.tests}
         left = [name for name in NAMES if name not in done]
-        return (*self.tests, *(Test(name, None, None, None, f"the budget ended before it was tested whether {name}") for name in left))
+        return (
+            *self.tests,
+            *(Test(name, None, None, None, f"the budget ended before it was tested whether {name}") for name in left),
+        )
 
 
 @dataclass(frozen=True)
