@@ -71,6 +71,15 @@ def descend(
     return Reached(best, settled=False)
 
 
+def falls_on(near: float, far: float, further: float, least: float) -> bool:
+    """Whether a loss falls without end along a line, as far as its values at 1, 10 and 100 times a distance tell.
+
+    A fall by more than `least`, and then by at least as much again, is one that does not slow down.
+    """
+    fall, again = near - far, far - further
+    return fall > least and not again < 0.9 * fall
+
+
 def _direction(place: Place, project: Callable[[Leaves], Leaves], s: float) -> tuple[Leaves, float]:
     """d = P(x − s ∇) − x, and ⟨∇, d⟩."""
     d = sub(project(axpy(-s, place.grad, place.x)), place.x)

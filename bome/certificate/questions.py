@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bome._typing import Leaves
+from bome.certificate.descent import Place, falls_on
 from bome.certificate.looks import Difference, Looks, SpentError, mean
 from bome.certificate.measure import stationarity
 from bome.certificate.probe import Probe, Scales, Worth
-from bome.certificate.verdict import Test
+from bome.certificate.verdict import BOUND, Test
 from bome.core.barrier import Metric
-from bome.core.trees import dot, scale, sub
+from bome.core.trees import axpy, dot, scale, sub
 from bome.oracles.base import Eval
 
 TOLERANCE = 0.01
@@ -23,8 +24,10 @@ BIAS = 0.3
 """The largest error of the direction, relative to ‖∇f‖, that a finite T may leave."""
 BALANCE = 0.05
 """The largest difference between two estimates of the share of ‖∇f‖² that the constraint does not balance."""
-GROWTH = 1e6
-"""A loss that has grown by this factor diverges."""
+GROWTH, FALL = 1e6, 1e12
+"""A loss that has grown by the first factor diverges; one that has fallen below 0 by the second falls without end."""
+FAR = 1e3
+"""An inner descent that goes so far, in units of the size of θ, may have no end."""
 RADII = (10.0, -10.0, 1.0, -1.0)
 """How far fresh starts are from θ, in units of its size; every second one is opposite to the one before."""
 PUSHES = (1e-3, 1e-2)
@@ -116,12 +119,24 @@ class Questions:
         f, g = float(self.f.value), self.path.values[0]
         if not (math.isfinite(f) and math.isfinite(g)):
             return Test(name, None, None, False, f"the run diverged: f = {f:.1e}, g = {g:.1e}")
-        for loss, here in (("f", f), ("g", g)):
-            before = self.start.get(loss, here)
-            if abs(here) > GROWTH * max(1.0, abs(before)):
+        values = [(loss, here, self.start.get(loss, here)) for loss, here in (("g", g), ("f", f))]
+        for loss, here, before in values:
+            if -here > FALL * max(1.0, abs(before)):
+                said = f"{loss} falls without end ({loss} = {here:.1e}, after {before:.1e} at the start): {BOUND}"
+                return Test(name, -here / max(1.0, abs(before)), FALL, False, said)
+        for loss, here, before in values:
+            if here > GROWTH * max(1.0, abs(before)):
                 said = f"the run diverges: {loss} = {here:.1e}, after {before:.1e} at the start: lower the step sizes"
-                return Test(name, abs(here) / max(1.0, abs(before)), GROWTH, False, said)
+                return Test(name, here / max(1.0, abs(before)), GROWTH, False, self._cause() or said)
         return Test(name, None, GROWTH, True)
+
+    def _cause(self) -> str | None:
+        """That a run diverges since g has no least value."""
+        probe = self.probes[0]
+        try:
+            return self._endless(probe, probe.lower(*probe.point).place)
+        except SpentError:
+            return None
 
     def _constrained(self, name: str) -> Test | None:
         """Nothing is known of constraints: a descent of g alone leaves them."""
@@ -167,6 +182,9 @@ class Questions:
             settled = settled and (reached.settled or self.end is not None)
             if self.end is not None:
                 probe.found.append(probe.place(v, self.end))
+        endless = self._endless(self.probes[0], self.probes[0].best)
+        if endless is not None:
+            return Test(name, None, TOLERANCE, False, endless)
         fall = mean([judge.g - judge.place(v, probe.best.x).value for probe, judge in self._pairs()])
         shift = mean([float(probe.looks.f(v, probe.best.x, "v").value) - probe.f for probe in self.probes])
         size = Difference(abs(shift.value), shift.noise)
@@ -183,6 +201,19 @@ class Questions:
             said = "g still falls slowly along a descent from θ, so that its end is not known"
             return Test(name, value, TOLERANCE, None, said)
         return Test(name, value, TOLERANCE, True, name)
+
+    def _endless(self, probe: Probe, place: Place) -> str | None:
+        """That g has no least value over θ, if a descent has gone far and g falls on along its line."""
+        v, theta = probe.point
+        way = sub(place.x, theta)
+        if not dot(way, way) > FAR**2 * max(1.0, float(dot(theta, theta))):
+            return None
+        far, onto = math.sqrt(float(dot(way, way))), probe.looks.problem.project_theta
+        if place.value > -math.inf:
+            off, further = (probe.place(v, onto(axpy(times, way, theta))).value for times in (10.0, 100.0))
+            if not falls_on(place.value, off, further, TOLERANCE * self._scales.g):
+                return None
+        return f"g falls without end in θ at this v ({place.value:.1e} at a distance of {far:.1e}): {BOUND}"
 
     def _pairs(self) -> list[tuple[Probe, Probe]]:
         """Who descends and who judges: each half of a sample is judged by the other."""
@@ -238,6 +269,9 @@ class Questions:
             fall = mean(falls)
             value = max(value, fall.value / self._scales.g)
             probe.found.append(place)
+            endless = self._endless(probe, place)
+            if endless is not None:
+                return Test(name, value, TOLERANCE, False, endless)
             if fall.holds(TOLERANCE * self._scales.g) is False:
                 start = "a small push of θ leads" if radius in PUSHES else "a fresh start leads"
                 said = f"{start} to a lower g ({place.value:.4g}, here {probe.g:.4g}): start θ elsewhere"
@@ -274,7 +308,8 @@ class Questions:
                     said = "the noise of the batches hides whether v can be improved: take more"
                     return Test(name, gain.value / self._scales.f, TOLERANCE, None, said)
                 if not holds:
-                    said = f"a move of v by {radius:.0%} of its size lowers f by {gain.value:.2g}{self._advice()}"
+                    said = f"a move of v by {radius:.0%} of its size lowers f by {gain.value:.2g}"
+                    said += self._advice(direction, here[0])
                     return Test(name, gain.value / self._scales.f, TOLERANCE, False, said)
         except SpentError:
             if tried < len(MOVES):
@@ -296,7 +331,15 @@ class Questions:
             there = probe.worth(v, [there.z.x, there.y, *others])
         return here.value - there.value
 
-    def _advice(self) -> str:
+    def _advice(self, direction: Leaves, here: Worth) -> str:
+        """What to do where v can be moved along a direction."""
+        probe = self.probes[0]
+        try:
+            far, further = (probe.worth(probe.moved(direction, r), [here.z.x]).value for r in (10.0, 100.0))
+            if falls_on(here.value, far, further, TOLERANCE * self._scales.f):
+                return f", and f falls on to {further:.2g} a hundred times its size away: run longer; {BOUND}"
+        except SpentError:
+            pass
         if self._bias > BALANCE:
             return f": run longer, or take more inner steps than T = {self.path.steps}"
         return ": run longer"

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+BOUND = "does it have a lower bound? let v or θ live in a set (project_v, project_theta), or add a term that grows"
+"""What to do where a loss falls without end."""
+
 
 @dataclass(frozen=True)
 class Test:

@@ -1,7 +1,7 @@
 """Is it right? Tests at a point, each of which could refute it, and what else is to be known there.
 
     1:  no lower g is found at v, from fresh and from perturbed θ
-    2:  f is the same when the inner problem is solved anew at σ
+    2:  f is the same when the inner problem is solved anew at σ; far from the start, f falls no further
     3:  f is the same with 10 σ
     4:  no v near by has a lower ψ_σ
 
@@ -9,13 +9,13 @@ Beside them: the shadow prices of constraints, and f over all inner minimisers t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from bome.certificate import Test
+from bome.certificate import BOUND, Test, falls_on
 from bome.nested.losses import Spent
 from bome.nested.sensitivity import Ties, balance, ties
 from bome.nested.sets import ByRows, Shadow
@@ -32,6 +32,8 @@ APART = 0.1
 """The distance from which two polled v count as two, in such radii."""
 KINK, SIDES = 1e-4, 5
 """How far away gradients are taken around a kink, in reaches of v; the seed of the directions."""
+FAR = 1e3
+"""From this distance from the start on, in reaches, it is asked whether a loss falls without end."""
 TOLERANCE = 1e-2
 """The relative error of f that counts."""
 NAMES = (
@@ -106,9 +108,11 @@ class Judge:
             with value.losses.meter.on("verdict"):
                 fresh, test, g = self._lower()
                 done = replace(done, g=g, tests=(test,))
+                if test.value is None:
+                    return done  # without a least g nothing else means anything
                 memory = Memory(fresh, (Start(point.theta),), tuple(start.theta for start in fresh))
                 here = value.at(point.v, point.theta, self.sigma, memory)
-                done = replace(done, tests=(*done.tests, self._same(NAMES[1], here)))
+                done = replace(done, tests=(*done.tests, self._bounded(here) or self._same(NAMES[1], here)))
             with value.losses.meter.on("verdict"):
                 again = value.at(point.v, point.theta, 10 * self.sigma, here.memory)
                 done = replace(done, tests=(*done.tests, self._same(NAMES[2], again)))
@@ -135,9 +139,13 @@ class Judge:
         own = value.losses.weighted(0.0, 1.0, point.v, point.theta, "inner").g
         others = [value.losses.weighted(0.0, 1.0, point.v, y, "inner").g for y in (*fresh, *near)]
         spread = max((abs(g - own) for g in others if math.isfinite(g)), default=0.0)
-        found = value.distinct(
-            value.lower(point.v, [Start(y) for y in (point.theta, *near, *fresh)], self.sigma), KEPT_Z
-        )
+        first = value.lower(point.v, [Start(point.theta)], self.sigma)
+        least = TOLERANCE * self.size / self.sigma
+        if first and self._endless(first[0].start.theta, lambda theta: self._sum(0.0, 1.0, theta), least):
+            said = f"g falls without end in θ at this v ({first[0].value:.1e}): {BOUND}"
+            return (), Test(NAMES[0], None, None, False, said), own
+        rest = value.lower(point.v, [Start(y) for y in (*near, *fresh)], self.sigma)
+        found = value.distinct([*first, *rest], KEPT_Z)
         gap = own - min((each.value for each in found), default=own)
         limit = TOLERANCE**2 * self.size / self.sigma + 1e-4 * spread
         number = FRESH + PERTURBED
@@ -147,6 +155,32 @@ class Judge:
             else f"another θ has a g that is lower by {gap:.1e}"
         )
         return tuple(each.start for each in found), Test(NAMES[0], gap, limit, gap <= limit, said), own
+
+    def _endless(self, theta: Tensor, look: Callable[[Tensor], float], least: float) -> bool:
+        """Whether a loss falls on beyond a θ that is far away."""
+        start = self.theta.start
+        if not float((theta - start).abs().max()) > FAR * self.value.units.reach:
+            return False
+        near, far, further = (start + times * (theta - start) for times in (1.0, 10.0, 100.0))
+        return falls_on(look(near), look(far), look(further), least)
+
+    def _sum(self, a: float, b: float, theta: Tensor) -> float:
+        """a f + b g at the v that is judged."""
+        theta = self.value.sets.feasible(self.point.v, theta)
+        return self.value.losses.weighted(a, b, self.point.v, theta, "inner").value
+
+    def _bounded(self, here: Value) -> Test | None:
+        """Test 2 fails where f has no least value over the inner minimisers, or over v."""
+        start, value, least = self.value.losses.v.start, self.value, TOLERANCE * self.size
+        endless = bool(here.y) and self._endless(
+            here.y[0].start.theta, lambda theta: self._sum(1.0, self.sigma, theta), least
+        )
+        if not endless and float((self.point.v - start).abs().max()) > FAR * self.reach_v:
+            line = [start + times * (self.point.v - start) for times in (10.0, 100.0)]
+            far, further = (value.at(v, self.point.theta, self.sigma, here.memory).place.value for v in line)
+            endless = falls_on(here.place.value, far, further, least)
+        said = f"f falls without end ({self.point.f:.1e} here): {BOUND}"
+        return Test(NAMES[1], None, None, False, said) if endless else None
 
     def _same(self, name: str, again: Value) -> Test:
         """Tests 2 and 3: f found anew."""

@@ -372,6 +372,22 @@ def test_nan_and_infinity_are_named_and_leave_everything_as_it_was(name: Name, k
     assert same(*ends)
 
 
+def test_a_loss_without_a_lower_bound_is_named_where_it_is_minus_infinity() -> None:
+    """f = −exp(v) overflows after a few steps."""
+    v, theta = torch.ones(1, dtype=F64), torch.ones(1, dtype=F64)
+    problem = Problem(lambda v, t, b: -v.exp().sum() + 0 * t.sum(), lambda v, t, b: (t - v).square().sum(), v, theta)
+    stepper = Stepper(problem, bome(), SGD([v], 1.0), SGD([theta], 0.1))
+
+    def steps() -> None:
+        for _ in range(100):
+            stepper.step()
+
+    with pytest.raises(
+        NonFiniteError, match=r"^step \d+: f at .* is not finite; it is −∞: does it have a lower bound\?"
+    ):
+        steps()
+
+
 def test_a_failure_that_does_not_repeat_is_named_as_far_as_it_can_be() -> None:
     """The loss is finite when it is called again to find the place: the outcome still tells f from g."""
     for name, where in (("outer", r"f at \(v, θ\)"), ("inner", r"g at \(v, θ\)")):

@@ -1,12 +1,15 @@
 """The descent without a step size: against closed forms and scipy."""
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
 
 from bome._typing import Leaves
-from bome.certificate.descent import Place, descend
+from bome.certificate.descent import Place, descend, falls_on
 
 F64 = torch.float64
 
@@ -64,3 +67,26 @@ def test_the_lowest_point_is_kept_looks_are_limited_and_an_overflow_is_no_end() 
     assert not descend(
         lambda x: Place(x, float("nan"), (x[0] * float("nan"),)), (torch.ones(1),), _everywhere, 1, 1, 9
     ).settled
+
+
+@pytest.mark.parametrize(
+    ("loss", "falls"),
+    [
+        (lambda c: -c, True),
+        (lambda c: -math.log(c), True),
+        (lambda c: -(c**200), True),  # −∞ at the last place
+        (lambda c: 1 / c, False),
+        (lambda c: -math.sqrt(min(c, 50.0)), False),
+        (lambda c: (c - 5) ** 2, False),
+        (lambda c: c, False),
+        (lambda c: math.nan, False),
+    ],
+)
+def test_a_fall_without_end_does_not_slow_down(loss: Callable[[float], float], falls: bool) -> None:
+    def value(c: float) -> float:
+        try:
+            return loss(c)
+        except OverflowError:
+            return -math.inf
+
+    assert falls_on(value(1.0), value(10.0), value(100.0), least=0.01) is falls

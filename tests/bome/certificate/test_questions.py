@@ -94,6 +94,27 @@ CASES: dict[str, tuple[Callable[[], Certificate], str]] = {
         lambda: _at(_both_ways, _follower, 1e79, 1e79, first={"f": 2.0, "g": 1.0}),
         r"the run diverges: f = 1.0e\+158, after 2.0e\+00 at the start: lower the step sizes",
     ),
+    # f = v + θ with θ*(v) = v.
+    "f has no lower bound": (
+        lambda: _at(lambda v, t: v + t, _follower, -100.0, -100.0),
+        r"f falls on to -2e\+04 a hundred times its size away: run longer; does it have a lower bound\?",
+    ),
+    "f has fallen far": (
+        lambda: _at(lambda v, t: -v.square(), _follower, 1e7, 1e7, first={"f": -1.0, "g": 0.0}),
+        r"f falls without end \(f = -1.0e\+14, after -1.0e\+00 at the start\): does it have a lower bound\?",
+    ),
+    "g has no lower bound": (
+        lambda: _at(lambda v, t: (v - 1).square() + t.square(), lambda v, t: t * (1 + v.square()), 0.0, 0.5),
+        r"g falls without end in θ at this v .*: does it have a lower bound\?",
+    ),
+    "g has no lower bound, and θ is at a maximum": (
+        lambda: _at(lambda v, t: (v - 1).square() + 0 * t, lambda v, t: v * 0 - t.square(), 1.0, 0.0),
+        "g falls without end in θ at this v",
+    ),
+    "g has no lower bound, and the run has left": (
+        lambda: _at(lambda v, t: t.square() + 0 * v, lambda v, t: t + 0 * v, 0.0, -2e3, first={"f": 1.0, "g": 1.0}),
+        "g falls without end in θ at this v",
+    ),
     "α too large": (
         lambda: _at(_both_ways, _follower, 0.5, 0.4, 2.1),
         "g rises along the look-ahead .* lower inner_lr",
@@ -120,6 +141,14 @@ SOLVED: dict[str, Callable[[], Certificate]] = {
     # F(v) = |v| has a kink at its minimum.
     "on a kink": lambda: _at(
         lambda v, t: t, lambda v, t: (t - v) * (t + v) * 0 + 0.5 * (t - v.abs()).square(), 0.0, 0.0
+    ),
+    # g falls without end over all θ, not over the box.
+    "at the bound of a g that falls": lambda: _at(
+        lambda v, t: (v + t).square(), lambda v, t: t + 0 * v, 1.0, -1.0, rules=(None, box(-1, 1))
+    ),
+    # f falls to a low value, and no further.
+    "at a deep minimum": lambda: _at(
+        lambda v, t: (v - 1e3).square() - 1e9, _follower, 1e3, 1e3, first={"f": 1.0, "g": 1.0}
     ),
     "at the best of many inner minimisers": lambda: _at(
         lambda v, t: (t - 1).square() + v.square(), lambda v, t: 0 * t * v, 0.0, 1.0

@@ -1,15 +1,18 @@
 """The verdict: what is wrong with a point is found, and a solution passes."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pytest
 from torch import Tensor
 
-from bome import Problem, box
+from bome import Problem, box, solve
 from bome.nested.survey import Dice, Extent
 from bome.nested.value import Point, Units
 from bome.nested.verdict import NAMES, Judge, Judgement
 from tests.support.nested import two_wells, value_of, vector
+
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def _judged(f: float, v: float, theta: float, sigma: float = 1e4, limit: float = float("inf")) -> Judgement:
@@ -80,3 +83,32 @@ def test_ties_are_told(slope: float) -> None:
     judgement = Judge(value, Dice(0), 2.0, extent, point).judged()
     assert judgement.ties == pytest.approx((-slope, slope), abs=1e-3)
     assert ("other inner solutions" in judgement.complete()[-1].text) == bool(slope)
+
+
+def _free(f: Loss, g: Loss) -> str:
+    """The verdict on the solution of a problem of two numbers without sets."""
+    problem = Problem(lambda v, t, b: f(v, t).sum(), lambda v, t, b: g(v, t).sum(), vector(0.5), vector(0.3))
+    return solve(problem, budget=2500).certificate.verdict
+
+
+BOUNDLESS: dict[str, tuple[Loss, Loss, str]] = {
+    "f along v": (lambda v, t: v + t, lambda v, t: (t - v).square(), "f"),
+    "f over the minimisers of g": (lambda v, t: t + v.square(), lambda v, t: 0 * t * v, "f"),
+    "g, linear": (lambda v, t: (v - 1).square() + t.square(), lambda v, t: t * (1 + v.square()), "g"),
+    "g, concave": (lambda v, t: (v - 1).square() + t.square(), lambda v, t: v * t - t.square(), "g"),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDLESS)
+def test_a_loss_without_a_lower_bound_is_named(name: str) -> None:
+    f, g, which = BOUNDLESS[name]
+    verdict = _free(f, g)
+    assert verdict.startswith(f"not solved: {which} falls without end")
+    assert "does it have a lower bound? let v or θ live in a set" in verdict
+
+
+def test_a_solution_far_from_the_start_has_a_lower_bound() -> None:
+    """v = θ = 10⁵, where the start is below 1."""
+    verdict = _free(lambda v, t: (v - 1e5).square() + (t - 1e5).square(), lambda v, t: (t - v).square())
+    assert "falls without end" not in verdict
+    assert verdict.startswith("solved")
