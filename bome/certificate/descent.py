@@ -1,7 +1,7 @@
 """A descent that needs no step size: projected gradient steps of Barzilai and Borwein with a line search."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bome._typing import Leaves
@@ -45,7 +45,7 @@ def descend(
         look: what is at a point.
         start: in the set.
         project: onto the set.
-        size: the length of the first step.
+        size: the length of the first step, as far as the set allows it.
         gain: a step that promises less is the last one.
         steps: the most points looked at.
     """
@@ -53,6 +53,10 @@ def descend(
     norm = math.sqrt(float(dot(here.grad, here.grad)))
     s, past = size / norm if norm > 0 else 1.0, [here.value]
     t, d, slope = 1.0, *_direction(here, project, s)
+    moved = math.sqrt(float(dot(d, d)))
+    if 0 < moved < 0.5 * size:  # most of the gradient points out of the set
+        s *= size / moved
+        d, slope = _direction(here, project, s)
     for _ in range(steps):
         if not -slope > gain:  # also where the slope is NaN
             return Reached(best, settled=math.isfinite(best.value))
@@ -69,6 +73,17 @@ def descend(
         best = min(best, here, key=lambda place: place.value)
         t, d, slope = 1.0, *_direction(here, project, s)
     return Reached(best, settled=False)
+
+
+def shortest(grads: Sequence[Leaves]) -> Leaves:
+    """A short mean of some gradients, taken in one after the other: near a kink its negative leads down."""
+    mean = grads[0]
+    for grad in grads[1:]:
+        way = sub(grad, mean)
+        square = float(dot(way, way))
+        share = min(max(-float(dot(mean, way)) / square, 0.0), 1.0) if square > 0 else 0.0
+        mean = axpy(share, way, mean)
+    return mean
 
 
 def falls_on(near: float, far: float, further: float, least: float) -> bool:

@@ -110,12 +110,14 @@ class Probe:
         return self.looks.problem.project_theta(self._drawn)
 
     def moved(self, direction: Leaves, radius: float) -> Leaves:
-        """v, moved along a direction by a part of its size, at least 1; within its set."""
-        size = math.sqrt(sum(s * s * x.numel() for s, x in zip(sizes(self.point.v, 0.0), self.point.v, strict=True)))
-        norm = math.sqrt(float(dot(direction, direction)))
-        return self.looks.problem.project_v(
-            axpy(radius * max(1.0, size) / norm if norm > 0 else 0.0, direction, self.point.v)
-        )
+        """v, moved along a direction by a part of its size, at least 1; where its set ends, along its face."""
+        v, onto = self.point.v, self.looks.problem.project_v
+        far = radius * max(1.0, math.sqrt(sum(s * s * x.numel() for s, x in zip(sizes(v, 0.0), v, strict=True))))
+        for _ in range(2):
+            norm = math.sqrt(float(dot(direction, direction)))
+            there = onto(axpy(far / norm if norm > 0 else 0.0, direction, v))
+            direction = sub(there, v)  # what the set has left of it
+        return there
 
     @property
     def size(self) -> float:
@@ -143,6 +145,8 @@ class Probe:
         first = min((both(theta) for theta in (z.x, *starts)), key=lambda place: place.value)
         y = self._descent(both, first.x, 10 * FINE * self.scales.f, STEPS).place
         f, gy, gz = (look(v, x, "v") for look, x in ((self.looks.f, y.x), (self.looks.g, y.x), (self.looks.g, z.x)))
+        if float(gy.value) < z.value:  # the descent to z has not come to its end
+            return Worth(float(f.value), self.place(v, y.x), y.x, f.grad.v)
         return Worth(y.value, z, y.x, axpy(self.sigma, sub(gy.grad.v, gz.grad.v), f.grad.v))
 
     def _beside(self, x: Leaves, radius: float, onto: Callable[[Leaves], Leaves]) -> Leaves:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bome._typing import Leaves
-from bome.certificate.descent import Place, falls_on
+from bome.certificate.descent import Place, falls_on, shortest
 from bome.certificate.looks import Difference, Looks, SpentError, mean
 from bome.certificate.measure import stationarity
 from bome.certificate.probe import Probe, Scales, Worth
@@ -34,6 +34,8 @@ PUSHES = (1e-3, 1e-2)
 """How far a push moves θ, in the same units."""
 MOVES = (0.1, 0.01)
 """How far v is moved, in units of its size."""
+KINKS = 4
+"""How many directions down are tried where the gradient is not the same near by."""
 
 
 @dataclass(frozen=True)
@@ -297,11 +299,12 @@ class Questions:
             lower = float(self.f.value) - ties.value
             said = f"of the θ with the least g, others have a lower f ({lower:.4g}, here {float(self.f.value):.4g})"
             return Test(name, ties.value / self._scales.f, 2 * TOLERANCE, False, said)
-        most, tried = -math.inf, 0
+        most, tried, grads = -math.inf, 0, [here[0].grad]
         try:
-            for direction, radius in self._directions(here[0].grad):
+            for direction, radius in self._directions(grads):
                 v = probe.moved(direction, radius)
-                gain = mean([self._gain(*pair, v) for pair in zip(self.probes, here, strict=True)])
+                there = [self._worth(*pair, v) for pair in zip(self.probes, here, strict=True)]
+                gain = mean([now.value - then.value for now, then in zip(here, there, strict=True)])
                 tried, most = tried + 1, max(most, gain.value)
                 holds = gain.holds(limit)
                 if holds is None:
@@ -311,25 +314,33 @@ class Questions:
                     said = f"a move of v by {radius:.0%} of its size lowers f by {gain.value:.2g}"
                     said += self._advice(direction, here[0])
                     return Test(name, gain.value / self._scales.f, TOLERANCE, False, said)
+                if radius == MOVES[-1]:
+                    grads.append(there[0].grad)
         except SpentError:
             if tried < len(MOVES):
                 raise
         return Test(name, most / self._scales.f, TOLERANCE, True, f"none of {tried} moves of v lowers f")
 
-    def _directions(self, grad: Leaves) -> Iterator[tuple[Leaves, float]]:
-        """Where to move v, and how far."""
-        down, any_way = scale(-1.0, grad), self.probes[0].direction()
-        for direction in (down, any_way, scale(-1.0, any_way)):
-            for radius in MOVES:
-                yield direction, radius
+    def _directions(self, grads: Sequence[Leaves]) -> Iterator[tuple[Leaves, float]]:
+        """Where to move v, and how far: down, where gradients near by differ (a kink) down along it, and at random."""
+        ways: list[Leaves] = []
+        for _ in range(KINKS):
+            down = scale(-1.0, shortest(grads))
+            if ways and float(dot(down, ways[-1])) > 0.9 * math.sqrt(float(dot(down, down) * dot(ways[-1], ways[-1]))):
+                break  # the same again
+            ways.append(down)
+            yield from ((down, radius) for radius in MOVES)
+        any_way = self.probes[0].direction()
+        for direction in (any_way, scale(-1.0, any_way)):
+            yield from ((direction, radius) for radius in MOVES)
 
-    def _gain(self, probe: Probe, here: Worth, v: Leaves) -> float:
-        """By how much f falls from here to another v; a lower inner minimum there is looked for before it counts."""
+    def _worth(self, probe: Probe, here: Worth, v: Leaves) -> Worth:
+        """What another v is worth; before a lower f counts, a lower inner minimum is looked for there."""
         there = probe.worth(v, [here.z.x, here.y])
         if here.value - there.value > TOLERANCE * self._scales.f:
             others = [place.x for place in probe.found] + [probe.fresh(radius) for radius in RADII[:2]]
             there = probe.worth(v, [there.z.x, there.y, *others])
-        return here.value - there.value
+        return there
 
     def _advice(self, direction: Leaves, here: Worth) -> str:
         """What to do where v can be moved along a direction."""

@@ -376,10 +376,8 @@ class Oracle(ABC):
         return values, grad
 
     def _inspect(self, label: str, value: Tensor, grad: Pair) -> None:
-        hint = "try smaller step sizes, or look at the batch"
-        if value == -torch.inf:
-            bounds = "it is −∞: does it have a lower bound? let v or θ live in a set (project_v, project_theta)"
-            raise NonFiniteError(-1, label, f"{bounds}, or look at the batch")
+        bound = "does it have a lower bound? let v or θ live in a set, or look at the batch"
+        hint = bound if value == -torch.inf else "try smaller step sizes, or look at the batch"
         if not torch.isfinite(value):
             raise NonFiniteError(-1, label, hint)
         for variable, leaves in ((self.problem.v, grad.v), (self.problem.theta, grad.theta)):

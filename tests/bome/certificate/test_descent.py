@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import minimize
 
 from bome._typing import Leaves
-from bome.certificate.descent import Place, descend, falls_on
+from bome.certificate.descent import Place, descend, falls_on, shortest
 
 F64 = torch.float64
 
@@ -76,7 +76,7 @@ def test_the_lowest_point_is_kept_looks_are_limited_and_an_overflow_is_no_end() 
         (lambda c: -math.log(c), True),
         (lambda c: -(c**200), True),  # −∞ at the last place
         (lambda c: 1 / c, False),
-        (lambda c: -math.sqrt(min(c, 50.0)), False),
+        (lambda c: -math.sqrt(min(c, 12.0)), False),
         (lambda c: (c - 5) ** 2, False),
         (lambda c: c, False),
         (lambda c: math.nan, False),
@@ -90,3 +90,26 @@ def test_a_fall_without_end_does_not_slow_down(loss: Callable[[float], float], f
             return -math.inf
 
     assert falls_on(value(1.0), value(10.0), value(100.0), least=0.01) is falls
+
+
+def test_a_gradient_that_points_out_of_the_set_does_not_end_a_descent() -> None:
+    """½(x₁ − 1)² + 10⁶ x₂ over x₂ ≥ 0, from (0, 0): nearly all of the gradient is taken back by the set."""
+
+    def look(x: Leaves) -> Place:
+        value = 0.5 * (x[0][0] - 1) ** 2 + 1e6 * x[0][1]
+        return Place(x, float(value), (torch.stack([x[0][0] - 1, torch.tensor(1e6, dtype=F64)]),))
+
+    def project(x: Leaves) -> Leaves:
+        return (torch.stack([x[0][0], x[0][1].clamp(min=0.0)]),)
+
+    reached = descend(look, (torch.zeros(2, dtype=F64),), project, size=0.1, gain=1e-6, steps=60)
+    assert reached.settled
+    assert reached.place.x[0].tolist() == pytest.approx([1.0, 0.0], abs=2e-3)
+
+
+def test_between_the_gradients_of_a_kink_the_shortest_leads_down() -> None:
+    """|x₁| + x₂ has the gradients (±1, 1) on both sides of x₁ = 0."""
+    sides = [(torch.tensor([sign, 1.0], dtype=F64),) for sign in (1.0, -1.0)]
+    assert shortest(sides)[0].tolist() == [0.0, 1.0]
+    assert shortest(sides[:1])[0].tolist() == [1.0, 1.0]
+    assert shortest([sides[0], sides[0]])[0].tolist() == [1.0, 1.0]

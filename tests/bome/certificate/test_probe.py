@@ -54,3 +54,35 @@ def test_starts_and_moves_stay_within_their_sets_and_are_as_long_as_said() -> No
     up = (torch.ones(1, dtype=F64),)
     assert float(probe.moved(up, 0.05)[0]) == pytest.approx(0.95)
     assert float(probe.moved(up, 0.5)[0]) == 1.0
+
+
+def test_where_the_set_ends_a_move_goes_on_along_its_face() -> None:
+    problem = Problem(
+        lambda v, t, b: v.sum() + t.sum(), lambda v, t, b: t.square().sum(),
+        torch.tensor([1.0, 0.0], dtype=F64), torch.zeros(1, dtype=F64), project_v=box(-1, 1),
+    )  # fmt: skip
+    probe = Probe(Looks(AutogradOracle(problem), Batches(), Meter()), problem.point)
+    assert probe.moved((torch.tensor([30.0, 0.1], dtype=F64),), 0.2)[0].tolist() == pytest.approx([1.0, 0.2])
+
+
+def test_the_gradient_is_right_where_theta_stands_at_a_steep_bound() -> None:
+    """g = ½(θ₁ − v)² + 10³ θ₂ over θ ≥ 0, f = −θ₁: F(v) = −v, and nearly all of ∇g is taken back by the set."""
+    problem = Problem(
+        lambda v, t, b: -t[0], lambda v, t, b: 0.5 * (t[0] - v[0]).square() + 1e3 * t[1],
+        torch.ones(1, dtype=F64), torch.tensor([1.0, 0.0], dtype=F64), project_theta=box(0, 10),
+    )  # fmt: skip
+    probe = Probe(Looks(AutogradOracle(problem), Batches(), Meter()), problem.point)
+    assert float(probe.worth(probe.point.v, [probe.point.theta]).grad[0]) == pytest.approx(-1.0, abs=0.05)
+
+
+def test_an_end_of_the_descent_of_g_that_is_too_early_makes_no_v_worth_more_than_it_is() -> None:
+    """From a far start 60 steps do not reach θ*(v) = v in a valley; ψ is not below the f found at the lower end."""
+    bend = torch.logspace(0, 6, 8, dtype=F64)
+    problem = Problem(
+        lambda v, t, b: 0.5 * (t - 1).square().sum(), lambda v, t, b: 0.5 * (bend * (t - v).square()).sum(),
+        torch.full((8,), 1e4, dtype=F64), torch.zeros(8, dtype=F64),
+    )  # fmt: skip
+    probe = Probe(Looks(AutogradOracle(problem), Batches(), Meter()), problem.point)
+    worth = probe.worth(probe.point.v, [probe.point.theta])
+    assert worth.value >= 0
+    assert worth.z.value <= float(problem.inner(problem.point.v[0], worth.y[0], None))

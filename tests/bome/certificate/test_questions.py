@@ -211,3 +211,13 @@ def test_on_few_random_batches_nothing_is_claimed() -> None:
 )
 def test_noise_hides_what_is_smaller(value: float, noise: float, holds: bool | None) -> None:
     assert Difference(value, noise).holds(1.0) is holds
+
+
+def test_a_kink_of_the_value_does_not_hide_the_way_down_along_it() -> None:
+    """F(v) = |v₁| + 0.3 v₂ at (1e-4, ½): the gradient (±1, 0.3) leads up, (0, 0.3) down."""
+    problem = Problem(
+        lambda v, t, b: t.sum(), lambda v, t, b: 0.5 * (t[0] - v[0].abs() - 0.3 * v[1]).square(),
+        torch.tensor([1e-4, 0.5], dtype=F64), torch.tensor([0.1501], dtype=F64), project_v=box(-1, 1),
+    )  # fmt: skip
+    found = certify(AutogradOracle(problem), problem.point, GradientDescent(0.1, 50), Batches())
+    assert re.match("not stationary: a move of v by 10% of its size lowers f by 0.0[23]", found.verdict), found.verdict
