@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bome._typing import Array
 from bome.constraints import Level
-from bome.core.ranks import synchronises
+from bome.core.ranks import is_sharded, synchronises
 from bome.errors import ProblemError, UnsupportedError
 from bome.nested.descent import NONE
 from bome.nested.rows import Layout, Precision, arranged
@@ -22,6 +22,7 @@ from bome.oracles.base import Eval
 from bome.oracles.traces import generators, moved, snapshot
 from bome.problem import Batches, Problem
 from bome.solver import Solver
+from bome.variable import Variable
 
 BATCHES = Batches()
 """The whole data, which the losses hold themselves."""
@@ -178,6 +179,8 @@ def check_problem(problem: Problem) -> None:
         raise UnsupportedError("solve sees all samples at once, PerSample only those of a batch: use a tensor for v")
     if any(synchronises(module) for module in problem.modules):
         raise UnsupportedError("solve works in one process: use bome.run for DDP and FSDP2 modules")
+    for variable in (problem.v, problem.theta):
+        _check_leaves(variable)
     before = generators()
     restore = snapshot(problem)
     oracle = AutogradOracle(problem)
@@ -188,6 +191,16 @@ def check_problem(problem: Problem) -> None:
     restore()
     if noisy:
         raise UnsupportedError("the losses draw random numbers: call .eval() on modules with dropout, and fix samples")
+
+
+def _check_leaves(variable: Variable) -> None:
+    for leaf in variable.leaves:
+        if is_sharded(leaf):
+            raise UnsupportedError(f"solve works in one process, and {variable.role} is sharded: use bome.run")
+        if torch.finfo(leaf.dtype).bits < 32:
+            raise UnsupportedError(
+                f"{variable.role} has dtype {leaf.dtype}, too coarse for solve: convert it to float32 or float64"
+            )
 
 
 def joint(v: Tensor, theta: Tensor) -> Array:

@@ -1,4 +1,4 @@
-"""A variable of a problem as one vector, and back."""
+"""A variable of a problem as one vector, and back; where a problem has no v, the vector is one 0 that nothing feels."""
 
 from functools import reduce
 
@@ -23,16 +23,20 @@ class Vector:
         self.variable, self._rules = variable, rules
         self._sizes = [leaf.numel() for leaf in variable.leaves]
         self._dtype = reduce(torch.promote_types, (leaf.dtype for leaf in variable.leaves), torch.float32)
-        self.start = self.pack(variable.leaves)
+        self.start = self.pack(variable.leaves).clone()
 
     def pack(self, leaves: Leaves) -> Tensor:
         """The entries of some tensors in a row; of one tensor it is a view."""
+        if not leaves:
+            return torch.zeros(1, dtype=self._dtype)
         parts = [leaf.detach().reshape(-1).to(self._dtype) for leaf in leaves]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def leaves(self, x: Tensor) -> Leaves:
         """The tensors of a vector: views of it where their dtype is its own."""
         leaves = self.variable.leaves
+        if not leaves:
+            return ()
         parts = (x,) if len(leaves) == 1 else torch.split(x, self._sizes)
         return tuple(part.view(leaf.shape).to(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True))
 
@@ -42,6 +46,9 @@ class Vector:
 
     def rows(self) -> Rows:
         """The set as linear constraints on the vector."""
+        if not self.variable.leaves:
+            none = torch.zeros(0, 1, dtype=torch.float64)
+            return Rows(none, none[:, 0], none, none[:, 0])
         rows = self._rules.rows(self.variable.leaves)
         if rows is None:
             role = self.variable.role

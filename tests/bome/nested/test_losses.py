@@ -90,3 +90,16 @@ def test_losses_that_are_not_finite_at_the_start_are_refused() -> None:
 
     with pytest.raises(ProblemError, match="NaN or infinite at the start"):
         check_problem(Problem(log, log, torch.zeros(1), torch.zeros(1)))
+
+
+def test_dtypes_in_which_values_cannot_be_told_apart_are_refused() -> None:
+    problem = Problem(_loss, _loss, torch.ones(2), torch.ones(2, dtype=torch.bfloat16))
+    with pytest.raises(UnsupportedError, match="float32 or float64"):
+        check_problem(problem)
+
+
+def test_sharded_variables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bome.nested.losses.is_sharded", lambda leaf: leaf.dim() == 2)
+    problem = Problem(_loss, _loss, torch.ones(2), torch.ones(2, 2))
+    with pytest.raises(UnsupportedError, match="theta is sharded"):
+        check_problem(problem)

@@ -1,10 +1,12 @@
 """The solver with nothing to choose, on problems with solutions by hand."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import bome
 from bome import Problem, ProblemError, ball, box
@@ -13,6 +15,10 @@ from bome.errors import UnsupportedError
 
 def number(value: float) -> Tensor:
     return torch.tensor([value], dtype=torch.float64)
+
+
+def _no_v(loss: Callable[[Tensor, Any], Tensor]) -> Callable[[Any, Tensor, Any], Tensor]:
+    return lambda v, theta, batch: loss(theta, batch)
 
 
 def bounded() -> Problem:
@@ -60,3 +66,49 @@ def test_what_is_not_there_yet_is_refused() -> None:
     both = Problem(*losses, number(1.0), number(1.0), ball(1), inner_constraints=lambda x, y, b: y)
     with pytest.raises(UnsupportedError, match="constraints"):
         bome.solve(both)
+
+
+def test_without_v_the_best_of_the_minimisers_is_found() -> None:
+    """g = (θ₁ − 1)² is least on a line, on which f = (θ₂ − 2)² + θ₁ is least at θ = (1, 2); with h also at θ₂ = 1.5."""
+
+    def outer(y: Tensor, batch: Any) -> Tensor:
+        return (y[1] - 2) ** 2 + y[0]
+
+    def inner(y: Tensor, batch: Any) -> Tensor:
+        return (y[0] - 1) ** 2
+
+    line = bome.solve(Problem(_no_v(outer), _no_v(inner), theta=torch.zeros(2, dtype=torch.float64)), budget=1000)
+    assert line.theta.tolist() == pytest.approx([1, 2], abs=1e-3)
+    half = Problem(
+        _no_v(outer),
+        _no_v(inner),
+        theta=torch.zeros(2, dtype=torch.float64),
+        inner_constraints=lambda v, y, b: y[1:] - 1.5,
+    )
+    assert bome.solve(half, budget=1000).theta.tolist() == pytest.approx([1, 1.5], abs=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_modules_are_solved_in_their_precision(dtype: torch.dtype) -> None:
+    """Ridge regression with a learned penalty, in closed form on a grid of it."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(20, 2, generator=generator, dtype=dtype)
+    y = x @ torch.tensor([1.0, -1.0], dtype=dtype) + torch.randn(20, generator=generator, dtype=dtype)
+    x_val = torch.randn(20, 2, generator=generator, dtype=dtype)
+    y_val = x_val @ torch.tensor([0.5, -0.5], dtype=dtype) + torch.randn(20, generator=generator, dtype=dtype)
+    net = nn.Linear(2, 1, bias=False, dtype=dtype)
+
+    def outer(v: Tensor, net: nn.Module, batch: Any) -> Tensor:
+        return (net(x_val)[:, 0] - y_val).square().mean()
+
+    def inner(v: Tensor, net: nn.Module, batch: Any) -> Tensor:
+        return (net(x)[:, 0] - y).square().mean() + v.exp() * sum(p.square().sum() for p in net.parameters())
+
+    def refitted(v: float) -> float:
+        w = torch.linalg.solve(x.T @ x / 20 + torch.eye(2, dtype=dtype) * math.exp(v), x.T @ y / 20)
+        return float((x_val @ w - y_val).square().mean())
+
+    solution = bome.solve(Problem(outer, inner, torch.zeros((), dtype=dtype), net, box(-6, 2)), budget=1500)
+    assert solution.f == pytest.approx(min(refitted(-6 + k / 100) for k in range(801)), rel=1e-2)
+    assert refitted(float(solution.v)) == pytest.approx(solution.f, rel=1e-2)
+    assert solution.theta is net

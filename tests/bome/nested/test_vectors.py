@@ -46,3 +46,19 @@ def test_a_set_that_is_not_flat_has_no_rows() -> None:
     vector = Vector(problem.v, problem.project_v)
     with pytest.raises(UnsupportedError, match="flat"):
         vector.rows()
+
+
+def test_where_there_is_no_v_its_vector_is_one_zero() -> None:
+    problem = Problem(lambda *a: torch.zeros(()), lambda *a: torch.zeros(()), theta=torch.zeros(1))
+    vector = Vector(problem.v, problem.project_v)
+    assert vector.start.tolist() == [0]
+    assert vector.leaves(vector.start) == ()
+    assert vector.project(vector.start).tolist() == [0]
+    assert [len(part) for part in vector.rows()] == [0, 0, 0, 0]
+
+
+def test_the_start_does_not_follow_the_live_tensor() -> None:
+    problem = _problem(torch.zeros(2))
+    vector = Vector(problem.v, problem.project_v)
+    vector.write(torch.ones(2))
+    assert vector.start.tolist() == [0, 0]
