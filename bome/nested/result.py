@@ -1,6 +1,6 @@
 """What `solve` gives back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from bome.nested.value import Point, Units
 
 SAME = 1e-2
 """The relative difference up to which two ends count as one."""
+ENTRIES, SHOWN = 6, 3
+"""Of a variable that are printed, and other solutions."""
 
 
 class Found(NamedTuple):
@@ -54,16 +56,35 @@ class Solution(Result):
     ties: Ties | None = None
     prices: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """What a person wants to know first."""
+        best, *others = self.found
+        lines = [
+            f"F(v) = {self.f:.6g}, {self.certificate.verdict}",
+            f"v = {_text(best.v)}",
+            f"θ*(v) = {_text(best.theta)}",
+            *(f"price of {name}: {_text([price])}" for name, price in self.prices.items()),
+            *(f"another solution: F(v) = {other.f:.6g} at v = {_text(other.v)}" for other in others[:SHOWN]),
+            f"{self.runs} runs, {sum(self.spent.values()):,} evaluations",
+        ]
+        return "\n".join(lines)
+
+
+def _text(leaves: Iterable[Tensor]) -> str:
+    """The first entries of some tensors."""
+    entries = [float(x) for leaf in leaves for x in leaf.detach().reshape(-1)[: ENTRIES + 1]]
+    return ", ".join(f"{x:.5g}" for x in entries[:ENTRIES]) + (", …" if len(entries) > ENTRIES else "")
+
 
 def distinct(
     losses: Losses, points: Sequence[Point], runs: Sequence[Run], units: Units, reach_v: float
 ) -> tuple[Found, ...]:
-    """The points at which runs ended, best first; those that are alike count as one."""
+    """The best point, and those at which runs ended, best first; those that are alike count as one."""
     groups: list[tuple[Point, int]] = []
     ends = [run.found[-1] for run in runs if run.found]
     for point in points:
         alike = sum(_alike(point, end, units, reach_v) for end in ends)
-        if alike and not any(_alike(point, other, units, reach_v) for other, _ in groups):
+        if (alike or not groups) and not any(_alike(point, other, units, reach_v) for other, _ in groups):
             groups.append((point, alike))
     unpack = losses.v.leaves, losses.theta.leaves
     return tuple(

@@ -1,5 +1,6 @@
 """The distinct solutions of a search."""
 
+import bome
 from bome.nested.continuation import Run
 from bome.nested.result import distinct
 from bome.nested.value import Point, Units
@@ -23,6 +24,17 @@ def test_runs_that_end_alike_count_together() -> None:
     assert found[1].v[0].tolist() == [0.5, 0]
 
 
-def test_a_run_without_an_end_counts_for_nothing() -> None:
-    run = Run(0, vector(0.0, 0.0), vector(0.0, 0.0), 1.0)
-    assert distinct(losses_of(quadratic()), [_point(1.0, 0.0)], [run], Units(), 1.0) == ()
+def test_the_answer_is_among_the_solutions_though_no_run_has_ended_there() -> None:
+    best, other, run = _point(1.0, 0.0), _point(2.0, 1.0), Run(0, vector(0.0, 0.0), vector(0.0, 0.0), 1.0)
+    found = distinct(losses_of(quadratic()), [best, other], [run], Units(), 1.0)
+    assert [(each.f, each.runs) for each in found] == [(1.0, 0)]
+
+
+def test_a_solution_prints_what_one_wants_to_know_first() -> None:
+    solution = bome.solve(quadratic(inner_constraints=lambda v, theta, b: theta[:1] - 0.2), budget=1500)
+    first, v, theta, price, *_, last = str(solution).splitlines()
+    assert first.startswith(f"F(v) = {solution.f:.6g}, solved as far as")
+    assert v == f"v = {float(solution.v[0]):.5g}, {float(solution.v[1]):.5g}"
+    assert theta.startswith("θ*(v) = 0.2, ")
+    assert price.startswith("price of inner_constraints: ")
+    assert last == f"{solution.runs} runs, {sum(solution.spent.values()):,} evaluations"

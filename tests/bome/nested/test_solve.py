@@ -99,10 +99,12 @@ def test_modules_are_solved_in_their_precision(dtype: torch.dtype) -> None:
     net = nn.Linear(2, 1, bias=False, dtype=dtype)
 
     def outer(v: Tensor, net: nn.Module, batch: Any) -> Tensor:
-        return (net(x_val)[:, 0] - y_val).square().mean()
+        loss: Tensor = (net(x_val)[:, 0] - y_val).square().mean()
+        return loss
 
     def inner(v: Tensor, net: nn.Module, batch: Any) -> Tensor:
-        return (net(x)[:, 0] - y).square().mean() + v.exp() * sum(p.square().sum() for p in net.parameters())
+        loss: Tensor = (net(x)[:, 0] - y).square().mean() + v.exp() * sum(p.square().sum() for p in net.parameters())
+        return loss
 
     def refitted(v: float) -> float:
         w = torch.linalg.solve(x.T @ x / 20 + torch.eye(2, dtype=dtype) * math.exp(v), x.T @ y / 20)
