@@ -87,6 +87,19 @@ class Probe:
         least = torch.finfo(torch.float64).tiny  # so that one can divide by them
         return Scales(max(abs(self.f), _middle(df), least), max(_middle(dg), rounding * abs(self.g), least))
 
+    @property
+    def loudness(self) -> float:
+        """How much g varies over θ here, relative to v at a distance of its size on either side, where that is less."""
+        way, v = self.direction(), self.point.v
+        spreads = []
+        for side in (1.0, -1.0):
+            there = self.moved(scale(side, way), 1.0)
+            if float(dot(sub(there, v), sub(there, v))) > 0:
+                thetas = [self._beside(self.point.theta, r, self.looks.problem.project_theta) for r in (0.1, 0.3, 1.0)]
+                base, *values = (float(self.looks.g(there, x, "v").value) for x in (self.point.theta, *thetas))
+                spreads.append(_middle([abs(value - base) for value in values]))
+        return self.scales.g / max(min(spreads, default=0.0), self.scales.g)
+
     def lower(self, v: Leaves, start: Leaves, steps: int = STEPS) -> Reached:
         """A descent of g(v, ·)."""
         return self._descent(lambda theta: self.place(v, theta), start, FINE * self.scales.g, steps)

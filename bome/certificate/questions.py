@@ -34,6 +34,8 @@ PUSHES = (1e-3, 1e-2)
 """How far a push moves θ, in the same units."""
 MOVES = (0.1, 0.01)
 """How far v is moved, in units of its size."""
+OFF = 0.01
+"""A g that varies over θ by less, relative to other v, says nothing on θ."""
 KINKS = 4
 """How many directions down are tried where the gradient is not the same near by."""
 
@@ -102,6 +104,7 @@ class Questions:
             ("T is long enough", self._long_enough),
             ("no fresh start finds a lower g", self._fresh),
             ("no move of v lowers f", self._moves),
+            ("g depends on θ", self._depends),
         )
         for name, ask in questions:
             try:
@@ -341,6 +344,17 @@ class Questions:
             others = [place.x for place in probe.found] + [probe.fresh(radius) for radius in RADII[:2]]
             there = probe.worth(v, [there.z.x, there.y, *others])
         return there
+
+    def _depends(self, name: str) -> Test | None:
+        """Whether g still says anything on θ: that v can switch it off is no failure, but has to be told."""
+        if not self.looks.problem.v.given:
+            return None
+        try:
+            share = self.probes[0].loudness
+        except SpentError:
+            return None
+        said = f"v has switched g off: over θ it varies by {share:.1%} of what it does at other v"
+        return Test(name, share, None, True, said if share < OFF else "")
 
     def _advice(self, direction: Leaves, here: Worth) -> str:
         """What to do where v can be moved along a direction."""

@@ -221,3 +221,20 @@ def test_a_kink_of_the_value_does_not_hide_the_way_down_along_it() -> None:
     )  # fmt: skip
     found = certify(AutogradOracle(problem), problem.point, GradientDescent(0.1, 50), Batches())
     assert re.match("not stationary: a move of v by 10% of its size lowers f by 0.0[23]", found.verdict), found.verdict
+
+
+@pytest.mark.parametrize(("v", "off"), [(1e-6, True), (0.5, False)])
+def test_a_v_that_has_switched_g_off_is_told(v: float, off: bool) -> None:
+    """g = ½v²(θ − 1)² + 10⁻⁹(θ − 1)²: at v ≈ 0 nearly nothing is left that says where θ should be."""
+    found = _at(
+        lambda v, t: (v - (0.0 if off else 0.5)).square() + 0 * t + 1.0,
+        lambda v, t: (0.5 * v.square() + 1e-9) * (t - 1).square(), v, 1.0,
+    )  # fmt: skip
+    assert found.verdict.startswith("stationary")
+    assert ("v has switched g off: over θ it varies by 0.0% of what it does at other v" in found.verdict) is off
+
+
+def test_a_g_of_any_size_that_v_only_scales_is_not_called_off() -> None:
+    """g = eᵛ(θ − 1)²: small at v = −20, and smaller on the other side."""
+    found = _at(lambda v, t: (v + 20).square() + 0 * t + 1.0, lambda v, t: v.exp() * (t - 1).square(), -20.0, 1.0)
+    assert "switched" not in found.verdict
