@@ -79,17 +79,23 @@ def _text(leaves: Iterable[Tensor]) -> str:
 def distinct(
     losses: Losses, points: Sequence[Point], runs: Sequence[Run], units: Units, reach_v: float
 ) -> tuple[Found, ...]:
-    """The best point, and those at which runs ended, best first; those that are alike count as one."""
+    """The best point, and those at which runs ended with θ*(v), best first; those that are alike count as one."""
     groups: list[tuple[Point, int]] = []
     ends = [run.found[-1] for run in runs if run.found]
     for point in points:
         alike = sum(_alike(point, end, units, reach_v) for end in ends)
-        if (alike or not groups) and not any(_alike(point, other, units, reach_v) for other, _ in groups):
+        solves = alike and _settled(point, units) and point.f >= points[0].f
+        if (solves or not groups) and not any(_alike(point, other, units, reach_v) for other, _ in groups):
             groups.append((point, alike))
     unpack = losses.v.leaves, losses.theta.leaves
     return tuple(
         Found(point.f, point.q, unpack[0](point.v), unpack[1](point.theta), number) for point, number in groups
     )
+
+
+def _settled(point: Point, units: Units) -> bool:
+    """Whether θ solves the inner problem."""
+    return point.sigma * point.q <= SAME * max(units.f, abs(point.f))
 
 
 def _alike(a: Point, b: Point, units: Units, reach_v: float) -> bool:

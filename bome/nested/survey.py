@@ -100,12 +100,12 @@ def survey(losses: Losses, sets: Sets, seed: int) -> Survey:
         ends_theta = ends(theta, lambda far: sets.feasible(v, far), dice)
         first = _sums(losses, v, theta)
         size_v, size_theta = (3 * _size(x) if far is None else far[1] for x, far in ((v, ends_v), (theta, ends_theta)))
-        size_theta = size_theta or _alike(first, "theta", size_v)
-        size_v = size_v or _alike(first, "v", size_theta)
-        extent_v = Extent(v, v if ends_v is None else ends_v[0], size_v, ends_v is not None)
+        size_theta = size_theta or _alike([first], "theta", size_v)
         extent_theta = Extent(theta, theta if ends_theta is None else ends_theta[0], size_theta, ends_theta is not None)
         scatter = [sets.feasible(v, y) for y in extent_theta.scattered(dice)]
         sums = [first, *(_sums(losses, v, y) for y in scatter)]
+        size_v = size_v or _alike(sums, "v", size_theta)
+        extent_v = Extent(v, v if ends_v is None else ends_v[0], size_v, ends_v is not None)
     kept = losses.kept if losses.layout is not None else None
     return Survey(extent_v, extent_theta, over, _units(sums, size_theta), kept)
 
@@ -129,14 +129,15 @@ def _sums(losses: Losses, v: Tensor, theta: Tensor) -> tuple[Sum, Sum]:
     return losses.weighted(1.0, 0.0, v, theta), losses.weighted(0.0, 1.0, v, theta)
 
 
-def _alike(first: tuple[Sum, Sum], which: str, reach: float) -> float:
-    """The size of a variable that changes f or g as much as the other does on its reach."""
+def _alike(sums: Sequence[tuple[Sum, Sum]], which: str, reach: float) -> float:
+    """The size of a variable that changes f or g as much as the other does on its reach: the median."""
     shares = []
-    for each in first:
-        own, other = (each.v, each.theta) if which == "v" else (each.theta, each.v)
-        if _norm(own) > 0 and _norm(other) > 0:
-            shares.append(_norm(other) / _norm(own))
-    return reach * max(shares) if shares and reach else 3.0
+    for losses in sums:
+        norms = [(_norm(each.v), _norm(each.theta)) for each in losses]
+        pairs = [(own, other) if which == "v" else (other, own) for own, other in norms]
+        here = [other / own for own, other in pairs if 0 < own < math.inf and 0 < other < math.inf]
+        shares += [max(here)] if here else []
+    return reach * median(shares) if shares and reach else 3.0
 
 
 def _units(sums: Sequence[tuple[Sum, Sum]], reach: float) -> Units:

@@ -38,3 +38,9 @@ def test_a_solution_prints_what_one_wants_to_know_first() -> None:
     assert theta.startswith("θ*(v) = 0.2, ")
     assert price.startswith("price of inner_constraints: ")
     assert last == f"{solution.runs} runs, {sum(solution.spent.values()):,} evaluations"
+
+
+def test_what_only_looks_better_since_theta_does_not_solve_the_inner_problem_is_no_solution() -> None:
+    best, false = _point(1.0, 0.0), _point(0.9, 0.5)._replace(q=0.5)
+    found = distinct(losses_of(quadratic()), [best, false], [_run(0, best), _run(1, false)], Units(), 1.0)
+    assert [each.f for each in found] == [1.0]

@@ -52,3 +52,16 @@ def test_equal_numbers_give_equal_points() -> None:
     x = vector(0.0, 0.0)
     assert torch.equal(Dice(1, 2).normal(x), Dice(1, 2).normal(x))
     assert not torch.equal(Dice(1, 2).normal(x), Dice(1, 3).normal(x))
+
+
+@pytest.mark.parametrize("unit", [1.0, 100.0, 0.01])
+def test_the_reach_of_v_has_the_unit_of_v(unit: float) -> None:
+    """From v = 0 and θ = 0, where the gradients say nothing about it; scattered θ do."""
+
+    def inner(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
+        x = v / unit
+        return (((theta - x) ** 2) * (1 + 0.1 * x) - x**2).sum()
+
+    problem = Problem(lambda v, theta, b: (theta**2).sum(), inner, vector(0.0), vector(0.0), project_theta=box(-2, 3))
+    losses = losses_of(problem)
+    assert survey(losses, sets_of(losses), 0).v.reach / unit == pytest.approx(3, rel=0.9)
