@@ -14,7 +14,7 @@ from bome.oracles import Oracle
 from bome.problem import Problem
 from bome.worth.candidates import Candidate, Candidates, copies
 from bome.worth.judgement import Refit
-from bome.worth.refit import as_stream, judges, retrained
+from bome.worth.refit import SLOPES, as_stream, judges, retrained
 from bome.worth.start import Start, undone, write
 
 SHARE = 5
@@ -82,7 +82,7 @@ class Assessment:
             return Worth(None, f"F(v) is not measured: {self._reason}")
         training = self._wish if isinstance(self._wish, InnerMap) else inner.with_steps(max(method.theta_steps(k), 1))
         stream = data.outer if self._judge_on is None else as_stream(self._judge_on)
-        cost, spent = _cost(oracle, training, k) + 4 * judges(stream) + 2, sum(oracle.counts.values())
+        cost, spent = _cost(oracle, training, k) + 4 * judges(stream) + SLOPES, sum(oracle.counts.values())
         if self._wish is None and cost * SHARE > spent:
             text = f"F(v) is not measured: it takes {cost:,} evaluations, more than a fifth of the run's {spent:,}"
             return Worth(None, f"{text}; run(..., refit=True) measures it")
@@ -96,6 +96,12 @@ class Assessment:
             return self._best([Candidate(k, None, copies(self._problem.point.v)), *self.candidates.kept], refitted)
         with undone(self._problem):
             found = refitted()
+        if 2 * cost * SHARE <= spent and self.start is not None:
+            v = copies(self._problem.point.v)
+            with undone(self._problem):
+                write(self._problem.point.v, self.start.v)
+                found = found.beside(refitted())
+            write(self._problem.point.v, v)
         return Worth(found, str(found), {k: found}, k)
 
     def _best(self, candidates: Sequence[Candidate], refitted: Callable[[], Refit]) -> Worth:
@@ -110,6 +116,8 @@ class Assessment:
                     best = step, Start(self._problem)
         assert best is not None, "there is always the last"  # noqa: S101 - for the type checker
         best[1].write_all(self._problem)
+        if 0 in refits:
+            refits = {step: found.beside(refits[0]) for step, found in refits.items()}
         text = (
             f"of {len(refits)} v, F(v) is lowest after step {best[0]:,} of {candidates[0].step:,}; θ is trained with it"
         )

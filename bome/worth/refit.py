@@ -26,6 +26,8 @@ JUDGES = 5
 """Batches that f is averaged over, where it is given as minibatches."""
 EARLY = 5
 """After this part of the steps f is looked at, too."""
+SLOPES = 4
+"""Gradients of g that are looked at beside the training, where the start is known."""
 LOOK_EVERY = 50
 """Steps after which it is seen whether θ has diverged."""
 
@@ -77,13 +79,17 @@ def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start
     with _positions_kept(data, stream), _counted_apart(oracle) as cost:
         judge = _Judge(oracle, [stream.next() for _ in range(judges(stream))], data.inner.next())
         live = judge.f()
-        first = None
+        first = flat = None
         if start is not None:
+            start.mirror(problem)
+            far = judge.slope(start.v), judge.slope(problem.point.v)
             start.write(problem)
             first = judge.slope(start.v)
         f_start, slope = judge.f() if start is not None else live, judge.slope(problem.point.v)
         early = list[float]()
         values = _train(oracle, inner, data.inner, lambda: early.append(judge.f()))
+        if first is not None:
+            flat = max((b / a for a, b in (far, (first, slope)) if a > 0 and math.isfinite(b / a)), default=None)
         worth = judge.f() if values and math.isfinite(values[-1]) else math.nan
     return Refit(
         F=worth if math.isfinite(worth) else math.inf,
@@ -92,6 +98,7 @@ def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start
         **_descent(values)._asdict(),
         slope=slope,
         slope_first=first,
+        flat=flat,
         steps=inner.steps,
         warm=start is None,
         on_bounds=tuple(_on_bounds(problem)),

@@ -44,6 +44,14 @@ class Start:
         live = problem.buffers
         write(tuple(live.values()), tuple(self.buffers[name] for name in live))
 
+    def mirror(self, problem: Problem) -> None:
+        """Put θ on the other side of the start, as far from it as it is; running statistics go back to the start."""
+        theta = problem.point.theta
+        for x, start in zip(theta, self.theta, strict=True):
+            x.neg_().add_(shard_of(start, x).to(x.device), alpha=2)
+        problem.project_theta.write(theta)
+        write(tuple(problem.buffers.values()), tuple(self.buffers[name] for name in problem.buffers))
+
     def write_all(self, problem: Problem) -> None:
         """Put v there, too."""
         write(problem.point.v, self.v)

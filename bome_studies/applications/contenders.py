@@ -100,6 +100,7 @@ def _stepped(name: str, application: Application, budget: int, seed: int, factor
         data=application.data(seed, fixed=hasattr(method, "inner_parts")),
         stop=MaxEvaluations(budget),
         log_every=budget,
+        refit=False,  # the judge of the application does it
     )
     return Live(result.f, sum(result.evaluations.values()))
 

@@ -58,8 +58,8 @@ def test_run_leaves_a_run_directory_and_prints_a_table(
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ([], "not measured: it takes 25 evaluations, more than a fifth of the run's 60; --refit measures it"),
-        (["--refit"], "f after 20 steps on g alone for F(v) 3 f, 22 g warning f = "),
+        ([], "not measured: it takes 28 evaluations, more than a fifth of the run's 60; --refit measures it"),
+        (["--refit"], "f after 20 steps on g alone for F(v) 4 f, 24 g warning f = "),
         (["--no-refit"], "not measured: the run has refit=False"),
     ],
 )

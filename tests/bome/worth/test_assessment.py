@@ -1,5 +1,6 @@
 """What follows a run: when θ is trained anew, for how long, and what is said where it is not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,12 +21,15 @@ from bome import (
     RowSGD,
     Solver,
     Start,
+    box,
     refit,
     run,
 )  # fmt: skip
 from bome.errors import ProblemError
 from bome.inner import TorchOptim
 from bome.methods import BOMEZ, ITD, SOBA, Batched, Method, Probe
+from bome.runs.perform import perform
+from bome.runs.plan import plan
 from bome.tasks import quadratic
 from bome.worth.assessment import Assessment
 
@@ -42,12 +46,15 @@ def _run(method: Method, steps: int = 40, **options: Any) -> Any:
 def test_a_run_says_what_a_refit_says_afterwards(method: Method) -> None:
     start = Start(quadratic(start="b").problem)
     problem, result = _run(method)
-    found = refit(problem, GD.with_steps(method.theta_steps(40)), start=start)
-    assert result.refit == found
-    assert result.worth == str(found)
+    training = GD.with_steps(method.theta_steps(40))
+    last = refit(problem, training, start=start)
+    start.write_all(problem)
+    found = last.beside(refit(problem, training, start=start))
+    assert replace(found, f=0) == replace(result.refit, f=0)
+    assert result.worth == str(result.refit)
     assert result.history.rows[-1]["F"] == found.F
     assert "F" not in result.history.rows[0]
-    assert found.evaluations == {"f": 4, "g": 2 + method.theta_steps(40)}
+    assert found.evaluations == {"f": 8, "g": 2 * (4 + method.theta_steps(40))}
     counts = {kind: result.evaluations[kind] for kind in ("f", "g")}
     assert counts == _run(method, refit=False)[1].evaluations  # those of the refit are not among them
 
@@ -60,9 +67,9 @@ def test_as_many_steps_as_theta_made_since_its_start() -> None:
 
 
 def test_it_is_done_unasked_where_it_costs_at_most_a_fifth() -> None:
-    """BOME with T inner steps evaluates T + 2 times a step, and θ trained anew takes 1 a step, and 6 to look."""
-    assert _run(BOME(GradientDescent(0.1, 4)), 40)[1].refit is not None  # 46 of 240
-    for method, cost, spent in ((BOME(GradientDescent(0.1, 3)), 46, 200), (ITD(GD), 406, 1240), (SOBA(), 46, 160)):
+    """BOME with T inner steps evaluates T + 2 times a step, and θ trained anew takes 1 a step, and 8 to look."""
+    assert _run(BOME(GradientDescent(0.1, 4)), 40)[1].refit is not None  # 48 of 240
+    for method, cost, spent in ((BOME(GradientDescent(0.1, 3)), 48, 200), (ITD(GD), 408, 1240), (SOBA(), 48, 160)):
         result = _run(method)[1]
         assert result.refit is None
         assert result.worth.startswith(f"F(v) is not measured: it takes {cost} evaluations, more than a fifth of the")
@@ -87,6 +94,7 @@ def test_without_an_inner_map_theta_moves_as_its_optimiser_moved_it_first() -> N
     options: Any = {"outer_opt": outer_opt, "inner_opt": inner_opt, "schedulers": falling, "stop": MaxSteps(20)}
     result = run(problem, SOBA(), **options, refit=True)
     assert result.refit == refit(problem, GradientDescent(0.1, 20), start=start)
+    assert result.refit.F_first is None  # both would cost more than a fifth
 
 
 def test_a_solver_and_l_bfgs_are_priced_as_they_were_in_the_run() -> None:
@@ -265,3 +273,31 @@ def test_rows_whose_steps_are_put_off_are_kept_as_they_would_be() -> None:
 
 def _named(kept: list[Any]) -> dict[str, Any]:
     return dict(zip(("step", "f", "v"), kept, strict=True))
+
+
+def test_a_run_that_switches_g_off_is_told_and_one_that_does_not_is_not() -> None:
+    """f wants θ = 2. With g = v(θ − 1)² BOME gets there by v → 0, and the first v gives 1. With g = (θ − v)², v → 2."""
+
+    def made(inner: Any) -> Any:
+        v, theta = torch.tensor(1.0), torch.tensor(0.0)
+        problem = Problem(lambda v, t, b: (t - 2).square(), inner, v, theta, box(0, 4))
+        opts: Any = {"outer_opt": SGD([v], 1.0), "inner_opt": SGD([theta], 0.1)}
+        return run(problem, BOME(GD, eta=0.5), **opts, stop=MaxSteps(200)).refit
+
+    off, on = made(lambda v, t, b: v * (t - 1).square()), made(lambda v, t, b: (t - v).square())
+    assert off.f < 0.01
+    assert off.F > 3.9
+    assert off.F_first == pytest.approx(1.0)
+    for text in ("f = ", "v is worth no more than the first one, whose F is 1", "v has switched g off"):
+        assert any(warning.startswith(text) for warning in off.warnings), text
+    assert pytest.approx(0.0, abs=1e-3) == on.F
+    assert on.warnings == ()
+
+
+@pytest.mark.parametrize("task", ["coreset", "quadratic", "sine"])
+@pytest.mark.parametrize("method", ["bome", "bome-z", "probe:young"])
+def test_there_is_nothing_to_warn_of_on_the_toys(task: str, method: str) -> None:
+    found = perform(plan(task, method, {"steps": 200, "inner_steps": 10})).refit
+    assert found is not None
+    assert found.F_first is not None
+    assert [text for text in found.warnings if not text.startswith("θ was still on its way")] == []

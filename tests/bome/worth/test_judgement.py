@@ -26,7 +26,8 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
     [
         ({"f": 0.16, "F": 1.81}, "f = 0.16 flatters: a θ trained on g alone has 1.81"),
         ({"f": 0.4, "F": 0.6, "f_start": 0.4, "warm": True}, "f = 0.4 flatters"),
-        ({"slope": 0.01, "F": 2.28, "f": 2.28}, "v has switched g off: where θ starts ‖∇g‖ is 0.8% of what it was"),
+        ({"flat": 0.008, "F": 2.28, "f": 2.28}, "v has switched g off: ‖∇g‖ is 0.8% of what it was, and θ learns noth"),
+        ({"F_first": 0.42}, "v is worth no more than the first one, whose F is 0.42"),
         ({"g": 0.001, "F": 2.6, "f": 2.6}, "v has made g easy: θ brings it to 1.0e-03, and f grows from 2.3 to 2.6"),
         (
             {"f_early": 1.05, "F": 1.59, "f": 1.6},
@@ -45,8 +46,8 @@ def test_each_warning_is_given_where_it_is_due_and_alone(change: dict[str, objec
 
 def test_a_small_gradient_alone_is_no_sign_that_g_is_off() -> None:
     """A g that is only scaled down still teaches θ; nor is anything said where the first v is not known."""
-    assert replace(GOOD, slope=0.01).warnings == ()
-    assert replace(GOOD, slope=0.01, F=2.28, f=2.28, slope_first=None).warnings == ()
+    assert replace(GOOD, flat=0.008).warnings == ()
+    assert replace(GOOD, slope=0.01, F=2.28, f=2.28).warnings == ()
 
 
 def test_the_gain_of_training_is_the_measure_whatever_the_scale_of_f() -> None:
@@ -55,3 +56,28 @@ def test_the_gain_of_training_is_the_measure_whatever_the_scale_of_f() -> None:
         near, far = (replace(GOOD, f=shift, F=shift + x * scale, f_start=shift + scale) for x in (0.2, 0.3))
         assert near.warnings == ()
         assert len(far.warnings) == 1
+
+
+def test_what_the_first_v_is_worth_decides_whether_v_has_collapsed() -> None:
+    """g falls by 1.8: much less than the 60 of the first v is a collapse where F has suffered, and else it is none."""
+    worse, better = (replace(GOOD, F=F, f=F, F_first=1.5, fall_first=60.0) for F in (2.2, 0.5))
+    assert [text.split(":")[0] for text in worse.warnings] == [
+        "v is worth no more than the first one, whose F is 1.5",
+        "v has switched g off",
+    ]
+    assert "it falls 3.0% as far as it did" in worse.warnings[1]
+    assert better.warnings == ()
+    assert len(replace(worse, flat=0.6).warnings) == 1  # g is as steep as it was elsewhere: θ starts where it is lowest
+    assert str(better).startswith("F(v) = 0.5 after 1,000 steps on g alone, 1.5 with the first v; f = 0.5")
+
+
+def test_a_start_that_was_trained_before_is_no_collapse() -> None:
+    """θ starts near the minimiser for this v, where g is flat, and trained with the first v it would get worse."""
+    found = replace(GOOD, f_start=0.41, F=0.4, f=0.4, flat=0.01, g_start=0.5, F_first=0.9, fall_first=50.0)
+    assert found.warnings == ()
+
+
+def test_both_refits_are_paid_for() -> None:
+    first = replace(GOOD, F=1.5, evaluations={"g": 7, "f": 3})
+    assert GOOD.beside(first).evaluations == {"g": 1007}
+    assert (GOOD.beside(first).F_first, GOOD.beside(GOOD).evaluations) == (1.5, {"g": 1000})

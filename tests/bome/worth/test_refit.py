@@ -37,7 +37,7 @@ def test_f_is_taken_where_gradient_descent_on_g_alone_ends(name: Name) -> None:
         assert found.slope == pytest.approx(float((instance.H @ (first - instance.A @ v)).norm()), rel=1e-12)
         assert found.warm == (origin is None)
     assert found.slope_first == pytest.approx(float((instance.H @ (first - instance.A @ start.v[0])).norm()), rel=1e-12)
-    assert found.evaluations == {"f": 4, "g": 22}
+    assert found.evaluations == {"f": 4, "g": 24}
 
 
 def test_what_is_known_of_how_g_fell() -> None:
@@ -76,7 +76,7 @@ def test_nothing_but_time_passes(kind: type[Oracle]) -> None:
     before = [x.clone() for x in (*problem.v.leaves, *problem.theta.leaves, *problem.buffers.values())]
     random, positions = torch.get_rng_state(), data.state_dict()
     found = refit(problem, GradientDescent(0.05, 10), data=data, start=Start(problem), oracle=oracle)
-    assert found.evaluations == {"f": 20, "g": 12}
+    assert found.evaluations == {"f": 20, "g": 14}
     after = (*problem.v.leaves, *problem.theta.leaves, *problem.buffers.values())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert torch.equal(torch.get_rng_state(), random)
@@ -112,6 +112,21 @@ def test_it_is_judged_on_data_of_its_own_where_there_are_some() -> None:
     )
     found = refit(problem, GradientDescent(0.5, 1), data=Data(), judge_on=5.0)
     assert (found.F, found.f) == (9.0, 25.0)
+
+
+def test_how_flat_v_has_made_g_is_seen_at_the_start_and_on_its_other_side() -> None:
+    """g = v²(θ − 1)²/2 with v from 1 to ½ has ¼ of its slope everywhere; g = (θ − v)²/2 is flat at θ = v alone."""
+    v, theta = torch.tensor(1.0), torch.tensor(0.0)
+    scaled = Problem(lambda v, t, b: t.square(), lambda v, t, b: (v * (t - 1)).square() / 2, v, theta)
+    start = Start(scaled)
+    v.fill_(0.5), theta.fill_(0.2)
+    assert refit(scaled, GradientDescent(0.1, 3), start=start).flat == pytest.approx(0.25)
+    v, theta = torch.tensor(1.0), torch.tensor(0.0)
+    moved = Problem(lambda v, t, b: t.square(), lambda v, t, b: (t - v).square() / 2, v, theta)
+    start = Start(moved)
+    v.fill_(0.0), theta.fill_(0.5)  # at 0 the slope went from 1 to 0, at −½ from 1½ to ½
+    assert refit(moved, GradientDescent(0.1, 3), start=start).flat == pytest.approx(1 / 3)
+    assert refit(moved, GradientDescent(0.1, 3)).flat is None
 
 
 def test_theta_that_diverges_is_told() -> None:
