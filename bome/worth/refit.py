@@ -43,7 +43,8 @@ def refit(
 ) -> Refit:
     """F(v) = f(v, θ*(v)): θ is trained on g(v, ·) alone, f is evaluated there, and θ is put back.
 
-    Nothing else changes either: running statistics, random generators and the positions of streams are as before.
+    Nothing else changes either: running statistics, random generators and the positions of streams are as before. As
+    everywhere, a v or θ outside of its set is first moved to the nearest point of the set.
 
     Args:
         problem: with the v that is to be judged.
@@ -62,6 +63,7 @@ def refit(
         raise ProblemError("refit knows no constraints: descent on g alone leads out of them; bome.solve gives F(v)")
     stream = data.outer if judge_on is None else as_stream(judge_on)
     with undone(problem):
+        problem.enter_sets()
         return retrained(oracle, inner, data, stream, start)
 
 
@@ -84,6 +86,7 @@ def retrained(oracle: Oracle, inner: InnerMap, data: Data, stream: Stream, start
             start.mirror(problem)
             far = judge.slope(start.v), judge.slope(problem.point.v)
             start.write(problem)
+            problem.enter_sets()
             first = judge.slope(start.v)
         f_start, slope = judge.f() if start is not None else live, judge.slope(problem.point.v)
         early = list[float]()

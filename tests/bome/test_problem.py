@@ -23,6 +23,7 @@ from bome import (
     TorchOptim,
     ball,
     box,
+    refit,
     simplex,
     solve,
 )
@@ -523,7 +524,7 @@ def test_rows_of_several_batches_are_joined_and_their_places_kept() -> None:
     assert [batch.places.tolist() for batch in (*local.inner, *local.outer)] == [[2, 0], [0, 1], [2, 0]]
 
 
-@pytest.mark.parametrize("begin", ["Stepper", "run", "solve"])
+@pytest.mark.parametrize("begin", ["Stepper", "run", "solve", "refit"])
 def test_a_start_outside_of_its_set_is_moved_to_the_nearest_point_before_anything_else(begin: str) -> None:
     """Losses with a logarithm are never evaluated where it is none."""
     seen: list[float] = []
@@ -540,6 +541,8 @@ def test_a_start_outside_of_its_set_is_moved_to_the_nearest_point_before_anythin
     p = Problem(f, g, v, theta, project_v=box(0.5, 4), project_theta=box(0.25, 5))
     if begin == "solve":
         solve(p, budget=400)
+    elif begin == "refit":
+        refit(p, GradientDescent(0.05, 5))
     elif begin == "run":
         run(p, bome(), outer_opt=SGD([v], 1e-9), inner_opt=SGD([theta], 1e-9), stop=MaxSteps(1))
     else:

@@ -79,6 +79,14 @@ def test_the_other_methods_that_choose_come_near(method: Method, near: float) ->
     assert float((solved(method) - NEAREST).norm()) < near
 
 
+def test_solve_finds_the_best_of_the_inner_minimisers_too() -> None:
+    theta = torch.zeros(3, dtype=torch.float64)
+    solution = bome.solve(Problem(distance, plane, theta=theta), budget=1000)
+    torch.testing.assert_close(theta, NEAREST, rtol=0, atol=0.01)
+    assert solution.v is None
+    assert solution.certificate.verdict.startswith("solved")
+
+
 CHOOSE = {"bome", "bome-qp", "bome-z", "pbgd", "f2sa", "bvfsm", "meha", "penalty"}
 
 
@@ -211,6 +219,23 @@ def test_g_may_leave_v_out(name: str) -> None:
     v, theta = ends(name, outer, lambda v, theta, batch: 0.75 * (theta - c).square().sum())
     assert float((theta - c).norm()) < NEAR.get(name, 1e-3)
     assert float((v - Q.b + theta[0]).norm()) < (0.5 if name in NEAR else 1e-3)
+
+
+def test_solve_takes_an_f_without_theta_and_a_g_without_v() -> None:
+    """As above: v = b and θ = Ab; and θ = c with v = b − c₁."""
+    c = torch.tensor([0.5, -1.0, 0.25, 1.0], dtype=torch.float64)
+    v, theta = torch.zeros(3, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    bome.solve(Problem(lambda v, theta, batch: 0.5 * (v - Q.b).square().sum(), Q.inner, v, theta), budget=1000)
+    torch.testing.assert_close(v, Q.b, rtol=0, atol=1e-3)
+    torch.testing.assert_close(theta, Q.A @ Q.b, rtol=0, atol=1e-2)
+    alone = Problem(
+        lambda v, theta, batch: 0.5 * (v - Q.b + theta[0]).square().sum(),
+        lambda v, theta, batch: 0.75 * (theta - c).square().sum(),
+        torch.zeros(3, dtype=torch.float64), torch.zeros(4, dtype=torch.float64),
+    )  # fmt: skip
+    bome.solve(alone, budget=1000)
+    torch.testing.assert_close(alone.point.theta[0], c, rtol=0, atol=1e-2)
+    torch.testing.assert_close(alone.point.v[0], Q.b - c[0], rtol=0, atol=1e-2)
 
 
 def test_a_v_that_nothing_uses_is_refused() -> None:
