@@ -201,10 +201,10 @@ class Continuation:
         return run
 
     def _same(self, one: Point, other: Point) -> bool:
-        size = max(self.value.units.f, abs(one.f))
+        if one.sigma != other.sigma or abs(one.f - other.f) > SAME * max(self.value.units.f, abs(one.f)):
+            return False
         near = float((one.v - other.v).abs().max()) <= SAME * self.reach_v
-        near = near and float((one.theta - other.theta).abs().max()) <= SAME * self.value.units.reach
-        return near and one.sigma == other.sigma and abs(one.f - other.f) <= SAME * size
+        return near and float((one.theta - other.theta).abs().max()) <= SAME * self.value.units.reach
 
     def _scattered(self, run: Run) -> Run:
         """New random θ; they are not projected, as the first step inside does that."""
