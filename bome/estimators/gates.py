@@ -110,7 +110,7 @@ def learn_gates(job: Job, groups: Array, ridge: float, parts: list[tuple[Array, 
 
     result = run(
         Problem(outer, inner, gates, theta, project_v=box(0, WIDEST)),
-        BOME(GradientDescent(rate, 5), eta=0.5),
+        BOME(GradientDescent(rate, 5), eta=0.5, counts="all"),  # as it was measured
         outer_opt=Adam([gates], RATE),
         inner_opt=SGD(list(theta.values()), rate),
         stop=MaxSteps(steps),

@@ -102,7 +102,7 @@ def learn_factors(
     rate = SPEED * size * VISITS / (steps * size / n)
     result = run(
         problem,
-        BOME(live.inner, eta=0.5),
+        BOME(live.inner, eta=0.5, counts="all"),  # as it was measured
         outer_opt=SGD([table.values], rate),
         inner_opt=live.optimiser,
         data=Data(

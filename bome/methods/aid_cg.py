@@ -33,7 +33,9 @@ from bome.core.linalg import conjugate_gradients
 from bome.core.trees import Pair, sub
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
+from bome.methods.free import Free, refuse_other_sets
 from bome.oracles.base import Needs, Oracle
+from bome.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,10 @@ class AIDCG(Method):
         check_count("K", self.K)
         check_positive("tolerance", self.tolerance)
 
+    def refusal(self, problem: Problem) -> str | None:
+        """It knows which entries of θ are free in a box."""
+        return refuse_other_sets(problem)
+
     @property
     def cost(self) -> Mapping[str, int]:
         """The evaluations of a step."""
@@ -71,6 +77,9 @@ class AIDCG(Method):
         theta_T = oracle.descend(v, theta, self.inner, batches.inner)  # line 1  # noqa: N806
         f = oracle.outer(v, theta_T, batches.outer[0])
         g = oracle.gradient_map(v, theta_T, batches.inner[0])
-        z = conjugate_gradients(lambda p: g.pull(p, "theta").theta, f.grad.theta, self.K, self.tolerance)  # line 2
+        free = Free(oracle.problem, theta_T)  # without bounds all entries are
+        z = conjugate_gradients(  # line 2
+            lambda p: free(g.pull(p, "theta").theta), free(f.grad.theta), self.K, self.tolerance
+        )
         h = sub(f.grad.v, g.pull(z, "v").v)  # line 3
         return Step(Pair(h, ()), state, Info(f.value), new_theta=theta_T)  # line 4

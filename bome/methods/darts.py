@@ -33,7 +33,9 @@ from bome.core.trees import Pair, axpy, dot, scale, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step
+from bome.methods.free import Free, refuse_other_sets
 from bome.oracles.base import Oracle
+from bome.problem import Problem
 
 Scale = Literal["one", "lr"]
 
@@ -63,6 +65,10 @@ class DARTS(Method):
         if self.scale == "lr" and not hasattr(self.inner, "lr"):
             raise ProblemError(f"scale='lr' needs an inner map with a step size, got {self.inner!r}")
 
+    def refusal(self, problem: Problem) -> str | None:
+        """It knows which entries of θ are free in a box."""
+        return refuse_other_sets(problem)
+
     @property
     def cost(self) -> Mapping[str, int]:
         """The evaluations of a step."""
@@ -74,7 +80,8 @@ class DARTS(Method):
         theta_T = oracle.descend(v, theta, self.inner, batches.inner)  # line 1  # noqa: N806
         f = oracle.outer(v, theta_T, batches.outer[0])
         c: float = getattr(self.inner, "lr") if self.scale == "lr" else 1.0  # noqa: B009 - not all maps have one
-        cross = cross_difference(oracle, v, theta_T, f.grad.theta, self.R, batches.inner[0])  # line 2
+        d = Free(oracle.problem, theta_T)(f.grad.theta)  # line 2, where without bounds all entries are free
+        cross = cross_difference(oracle, v, theta_T, d, self.R, batches.inner[0])
         h = axpy(-c, cross, f.grad.v)  # line 3
         return Step(Pair(h, ()), state, Info(f.value), new_theta=theta_T)  # line 4
 

@@ -32,6 +32,7 @@ from bome.core.barrier import Metric
 from bome.core.trees import Pair, add, axpy, sub, zeros_like
 from bome.errors import ProblemError
 from bome.methods.base import Batches, Info, Method, Step, second_order
+from bome.methods.free import Free, refuse_other_sets
 from bome.methods.soba import descended
 from bome.methods.stocbio import refuse_per_sample
 from bome.oracles.base import Needs, Oracle
@@ -59,8 +60,8 @@ class SABA(Method):
         check_count("outer_parts", self.outer_parts)
 
     def refusal(self, problem: Problem) -> str | None:
-        """The tables are of all of v."""
-        return refuse_per_sample(problem)
+        """The tables are of all of v; and it knows which entries of θ are free in a box."""
+        return refuse_per_sample(problem) or refuse_other_sets(problem)
 
     @property
     def cost(self) -> Mapping[str, int]:
@@ -81,7 +82,8 @@ class SABA(Method):
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """One outer step."""
-        (v, theta), z, n = point, state["z"], len(point.theta)
+        (v, theta), n, free = point, len(point.theta), Free(oracle.problem, point.theta)
+        z = free(state["z"])  # without bounds all entries are
         i = _part("inner", batches.inner[0], self.inner_parts)  # line 1
         j = _part("outer", batches.outer[0], self.outer_parts)
         g = second_order(oracle).gradient_map(v, theta, batches.inner[0])
@@ -90,7 +92,7 @@ class SABA(Method):
         inner = (*g.value, *products.theta, *products.v)
         of_g, table, mean = saga(state["inner"], state["inner_mean"], i, inner)  # line 2
         of_f, outer_table, outer_mean = saga(state["outer"], state["outer_mean"], j, f.grad.theta + f.grad.v)
-        d_theta, d_z, d_v = of_g[:n], add(of_g[n : 2 * n], of_f[:n]), add(of_f[n:], of_g[2 * n :])
+        d_theta, d_z, d_v = of_g[:n], free(add(of_g[n : 2 * n], of_f[:n])), add(of_f[n:], of_g[2 * n :])
         after: State = {"z": descended(z, d_z, metric), "inner": table, "inner_mean": mean}
         after |= {"outer": outer_table, "outer_mean": outer_mean}
         return Step(Pair(d_v, d_theta), after, Info(f.value))  # line 3

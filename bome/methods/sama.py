@@ -38,8 +38,10 @@ from bome.errors import ProblemError
 from bome.inner import AdamDescent, GradientDescent
 from bome.methods.base import Batches, Info, Method, Step
 from bome.methods.darts import cross_difference
+from bome.methods.free import Free, refuse_other_sets
 from bome.methods.trajectory import check_steps, trajectory
 from bome.oracles.base import Oracle
+from bome.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ class SAMA(Method):
         if not isinstance(self.inner, (GradientDescent, AdamDescent)):
             raise ProblemError(f"sama knows the Jacobian of GradientDescent and AdamDescent, not of {self.inner!r}")
 
+    def refusal(self, problem: Problem) -> str | None:
+        """It knows which entries of θ are free in a box."""
+        return refuse_other_sets(problem)
+
     @property
     def cost(self) -> Mapping[str, int]:
         """The evaluations of a step."""
@@ -75,7 +81,8 @@ class SAMA(Method):
         before, after = trajectory(oracle, v, theta, self.inner, batches.inner, keep=2)  # line 1
         theta_T = after[:n]  # noqa: N806
         f = oracle.outer(v, theta_T, batches.outer[0])
-        d = preconditioned(self.inner, before[n:], after[n:], f.grad.theta)  # line 2
+        free = Free(oracle.problem, theta_T)  # without bounds all entries are
+        d = free(preconditioned(self.inner, before[n:], after[n:], f.grad.theta))  # line 2
         h = sub(f.grad.v, cross_difference(oracle, v, theta_T, d, self.R, batches.inner[0]))  # line 3
         return Step(Pair(h, ()), state, Info(f.value), new_theta=theta_T)  # line 4
 

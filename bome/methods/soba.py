@@ -24,7 +24,9 @@ from bome._typing import Leaves, State
 from bome.core.barrier import Metric
 from bome.core.trees import Pair, add, zeros_like
 from bome.methods.base import Batches, Info, Method, Step, second_order
+from bome.methods.free import Free, refuse_other_sets
 from bome.oracles.base import Needs, Oracle
+from bome.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class SOBA(Method):
     requires: ClassVar[Needs] = Needs.FIRST_ORDER | Needs.HVP
     separable: ClassVar[bool] = True
     settles = "solution"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """It knows which entries of θ are free in a box."""
+        return refuse_other_sets(problem)
 
     @property
     def cost(self) -> Mapping[str, int]:
@@ -47,11 +53,12 @@ class SOBA(Method):
 
     def step(self, oracle: Oracle, point: Pair, state: State, batches: Batches, metric: Metric) -> Step:
         """One outer step."""
-        (v, theta), z = point, state["z"]
+        (v, theta), free = point, Free(oracle.problem, point.theta)
+        z = free(state["z"])  # without bounds all entries are
         g = second_order(oracle).gradient_map(v, theta, batches.inner[0])
         products = g.pull(z)  # Bz and Hz
         f = oracle.outer(v, theta, batches.outer[0])
-        d_theta, d_z, d_v = g.value, add(products.theta, f.grad.theta), add(f.grad.v, products.v)  # line 1
+        d_theta, d_z, d_v = g.value, free(add(products.theta, f.grad.theta)), add(f.grad.v, products.v)  # line 1
         return Step(Pair(d_v, d_theta), {"z": descended(z, d_z, metric)}, Info(f.value))  # line 2
 
 

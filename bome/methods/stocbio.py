@@ -40,6 +40,7 @@ from bome.core.trees import Pair, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
+from bome.methods.free import Free, refuse_other_sets
 from bome.oracles.autograd import AutogradOracle
 from bome.oracles.base import Needs, Oracle
 from bome.oracles.linear import Linear
@@ -86,10 +87,12 @@ def estimate(
     f = oracle.outer(v, theta, outer)
     maps = _gradient_maps(oracle, v, theta, inner, terms + 1)
 
-    def product(u: Leaves) -> Leaves:
-        return next(maps).pull(u, "theta").theta
+    free = Free(oracle.problem, theta)  # without bounds all entries are
 
-    z = (neumann if series == "full" else neumann_published)(product, f.grad.theta, eta, terms)
+    def product(u: Leaves) -> Leaves:
+        return free(next(maps).pull(u, "theta").theta)
+
+    z = (neumann if series == "full" else neumann_published)(product, free(f.grad.theta), eta, terms)
     g = next(maps)
     return Estimate(f.value, sub(f.grad.v, g.pull(z, "v").v), g.value)
 
@@ -158,6 +161,10 @@ class StocBiO(Method):
     def __post_init__(self) -> None:
         check_estimate(self.Q, self.series, self.draw)
         neumann_rate(self.neumann_lr, self.inner)
+
+    def refusal(self, problem: Problem) -> str | None:
+        """It knows which entries of θ are free in a box."""
+        return refuse_other_sets(problem)
 
     @property
     def inner_batches(self) -> int:

@@ -47,6 +47,7 @@ from bome.core.barrier import Metric
 from bome.core.trees import Pair, add, clone, sub
 from bome.inner import DifferentiableMap
 from bome.methods.base import Batches, Info, Method, Step, second_order
+from bome.methods.free import refuse_other_sets
 from bome.methods.stocbio import (
     PUBLISHED,
     Draw,
@@ -139,8 +140,8 @@ class VRBO(Method):
         return {"g": n * batches_of_estimate(self.Q, self.draw), "f": n, "hvp": n * self.Q, "xvp": n}
 
     def refusal(self, problem: Problem) -> str | None:
-        """The estimate of the hypergradient is of all of v."""
-        return refuse_per_sample(problem)
+        """The estimate of the hypergradient is of all of v; and it knows which entries of θ are free in a box."""
+        return refuse_per_sample(problem) or refuse_other_sets(problem)
 
     def init(self, oracle: Oracle, point: Pair) -> State:
         """No estimates yet."""

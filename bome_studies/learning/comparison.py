@@ -127,6 +127,9 @@ class Comparison:
         return mean_and_error([numbers[quantity] for numbers in self.references[name]])
 
 
+RUN_AS = {"bome": "bome:paper"}
+"""The method of the paper is its variant `paper`, whose λ takes no notice of projections."""
+
 References = Callable[[str, int, Preset], dict[str, Numbers]]
 """Called with (task, seed, preset): models without an outer problem, and what they reach."""
 
@@ -158,7 +161,7 @@ def _one_task(
     searched = run_jobs(_search(task, protocol), parts, told("search"), protocol.workers)
     chosen: dict[str, tuple[dict[str, Any], tuple[Outcome, ...]]] = {}
     for done, method in enumerate(protocol.methods):
-        outcomes = tuple(outcome for job, outcome in searched.items() if job.method == method)
+        outcomes = tuple(outcome for job, outcome in searched.items() if job.method == RUN_AS.get(method, method))
         chosen[method] = _winner(task, method, ranked(outcomes), protocol, parts), outcomes
         told("finalists")(method, done + 1, len(protocol.methods))
     runs = run_jobs(
@@ -239,7 +242,9 @@ def _ablated(
 
 def _job(task: str, method: str, values: Mapping[str, Any], seed: int, resolve: bool) -> Job:
     every = max(1, int(values["steps"]) // 25)
-    return Job(task, method, tuple(sorted(values.items())), seed, log_every=every, resolve=resolve)
+    return Job(
+        task, RUN_AS.get(method, method), tuple(sorted(values.items())), seed, log_every=every, resolve=resolve
+    )
 
 
 def _search(task: str, protocol: LearningProtocol) -> list[Job]:

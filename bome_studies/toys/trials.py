@@ -125,7 +125,7 @@ def perform(trial: Trial) -> Traces:
 def make_method(trial: Trial, task: Task) -> Method:
     """The method with the settings of its form, and those of the trial."""
     kind = METHODS[trial.method]
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(kind.variants.get("paper", {}))
     if trial.form == "published":
         values |= {**kind.variants.get("published", {}), **task.published.get(trial.method, {})}
         values |= {"eps": EPS_BSG1[trial.task]} if trial.method == "bsg1" else {}

@@ -31,10 +31,10 @@ def test_published_forms_have_the_settings_of_the_authors() -> None:
         trial.name: make_method(trial, coreset()) for trial in trials("quick") if trial.name.startswith("coreset-code")
     }
     inner = GradientDescent(0.05, 10)
-    assert made["coreset-code-bome-published"] == BOME(inner, eps=1e-4)
+    assert made["coreset-code-bome-published"] == BOME(inner, eps=1e-4, counts="all")
     assert made["coreset-code-bsg1-published"] == BSG1(inner, eps=1e-50)
     assert made["coreset-code-penalty-published"] == Penalty(inner, 0.1, 0.01, 0.01, 1e-4, "mean")
     assert made["coreset-code-bvfsm-published"] == BVFSM(
         inner, c_z=0.1, c_ln=0.1, schedule="constant", weight="published", steps=5000
     )
-    assert made["coreset-code-bome-default"] == BOME(inner)
+    assert made["coreset-code-bome-default"] == BOME(inner, counts="all")
