@@ -242,9 +242,7 @@ def _ablated(
 
 def _job(task: str, method: str, values: Mapping[str, Any], seed: int, resolve: bool) -> Job:
     every = max(1, int(values["steps"]) // 25)
-    return Job(
-        task, RUN_AS.get(method, method), tuple(sorted(values.items())), seed, log_every=every, resolve=resolve
-    )
+    return Job(task, RUN_AS.get(method, method), tuple(sorted(values.items())), seed, log_every=every, resolve=resolve)
 
 
 def _search(task: str, protocol: LearningProtocol) -> list[Job]:
