@@ -33,17 +33,37 @@ def best(**changed: float) -> tuple[float, float]:
     return float(price[values.argmax()]), float(values.max())
 
 
-@pytest.fixture(scope="module")
-def printed() -> str:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+def printed_by(number: int) -> tuple[str, str]:
+    """What an example prints, and what the page says that it prints."""
+    code, expected = (re.findall(rf"```{kind}\n(.*?)```", PAGE, flags=re.DOTALL) for kind in ("python", "text"))
     out, names = io.StringIO(), dict[str, Any]()
     with contextlib.redirect_stdout(out):
-        exec(compile(code, "solve.md", "exec"), names)  # noqa: S102 - our own text
-    return out.getvalue()
+        exec(compile(code[number], "solve.md", "exec"), names)  # noqa: S102 - our own text
+    return out.getvalue(), expected[number]
 
 
-def test_the_example_prints_what_the_page_says(printed: str) -> None:
-    (expected,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+@pytest.fixture(scope="module")
+def ferry() -> tuple[str, str]:
+    """The first example."""
+    return printed_by(0)
+
+
+@pytest.fixture(scope="module")
+def printed(ferry: tuple[str, str]) -> str:
+    """What it prints."""
+    return ferry[0]
+
+
+def test_the_example_with_minibatches_prints_about_what_the_page_says() -> None:
+    """A long noisy path differs from machine to machine: the numbers by less than a half, the words not at all."""
+    printed, expected = printed_by(1)
+    assert re.sub(NUMBER, "#", printed) == re.sub(NUMBER, "#", expected)
+    ours, theirs = ([float(x) for x in re.findall(NUMBER, text)] for text in (printed, expected))
+    assert ours == pytest.approx(theirs, rel=0.5, abs=0.03)
+
+
+def test_the_example_prints_what_the_page_says(ferry: tuple[str, str]) -> None:
+    printed, expected = ferry
     assert re.sub(NUMBER, "#", printed) == re.sub(NUMBER, "#", expected)
     ours, theirs = ([float(x) for x in re.findall(NUMBER, text)] for text in (printed, expected))
     assert ours == pytest.approx(theirs, rel=2e-2)

@@ -2,7 +2,8 @@ r"""An arm: it learns v with θ of one kind of age, until its share of the budge
 
     θ ← θ_0 (young),   θ ← where the refit of v_0 has ended (old)
     for k = 0, 1, ... while evaluations are left
-        1:  young: θ ← θ_0  where k is a multiple of L = 20
+        1:  young: θ ← θ_0  where k is a multiple of L = 20; but first, if f at the end of these L steps is above the
+            lowest so far by a tenth of what training gains: v ← that of the lowest, ξ ← ξ/2
         2:  in every second step: look at the curvature of g at θ; α = 1.5 / L                   (`curvature`)
         3:  h and θ ← T inner steps on g(v, ·), by a probe that starts where θ stands            (`bome.methods.probe`)
         4:  v ← Π(v − ξ · (1 − share spent) · Adam(h)),  ξ = c · rms(v_0) for each tensor of v, 1 where v_0 is 0
@@ -10,13 +11,17 @@ r"""An arm: it learns v with θ of one kind of age, until its share of the budge
 
 | arm | θ | right where | the probe has | c |
 |---|---|---|---|---|
-| `young` | put back to θ_0 every 20 steps | θ can learn g's data by heart | both sides | 0.02 |
+| `young` | put back to θ_0 every 20 steps | θ can learn g's data by heart | both sides | 0.06 |
 | `old` | trained for long, kept | θ is the same model to the end | one side | 0.03 |
 
 A v that is learned with an old θ which can memorise switches g off: weights and losses matter only while θ is young.
 A v that is learned with a young θ suits a θ that stops early. So `race` runs both.
+
+Which step ξ suits v cannot be read off its size: the scores of a softmax want to go far, and a network that weighs rows
+collapses at once. So the young arm begins with large steps, and takes back those that harm.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +30,7 @@ from torch.optim import Adam, Optimizer, SparseAdam
 
 from bome._typing import Leaves
 from bome.arms.curvature import Curvature
-from bome.core.trees import Pair
+from bome.core.trees import Pair, clone
 from bome.data.streams import Data
 from bome.errors import NonFiniteError
 from bome.inner import GradientDescent
@@ -36,6 +41,7 @@ from bome.oracles.traces import snapshot
 from bome.problem import Batches, Problem
 from bome.stepper import Stepper
 from bome.worth import Start
+from bome.worth.refit import judges
 
 STEPS = 10
 """T."""
@@ -43,6 +49,8 @@ EPISODE = 20
 """L."""
 LOOK_EVERY = 2
 """Outer steps between looks at the curvature."""
+HARM = 0.1
+"""Of what training gains in f: by so much f may be higher at the end of L steps than it was before."""
 MOST_FAILURES = 10
 """Failed steps after which an arm gives up."""
 
@@ -62,7 +70,7 @@ class Kind:
     c: float
 
 
-KINDS = {"young": Kind("both", EPISODE, 0.02), "old": Kind("one", 0, 0.03)}
+KINDS = {"young": Kind("both", EPISODE, 0.06), "old": Kind("one", 0, 0.03)}
 """The arms."""
 
 
@@ -96,6 +104,7 @@ class Arm:
         curvature: as far as it is known.
         choices: what was fixed.
         size: of each tensor of v at the very beginning.
+        first: f at θ_0, and f with the first v at a θ that is at most as old as after L steps.
     """
 
     def __init__(
@@ -107,6 +116,7 @@ class Arm:
         curvature: Curvature,
         choices: Choices,
         size: tuple[float, ...],
+        first: tuple[float, float] = (math.inf, math.inf),
     ) -> None:
         self.kind, self.home, self.curvature = KINDS[name], home, curvature
         self._data, self._problem, self._fixed = data, oracle.problem, choices.lr is not None
@@ -115,6 +125,8 @@ class Arm:
         method = Probe(inner, sides=self.kind.sides, reach=choices.reach or Probe.reach)
         self.stepper = Stepper(oracle.problem, method, _optimiser(oracle.problem, lr), oracle=oracle)
         self.lr, self.halved, self.failures = max(lr), 1.0, 0
+        self._untrained, self._lowest = first
+        self._best = clone(oracle.problem.point.v)
 
     @property
     def over(self) -> bool:
@@ -126,7 +138,8 @@ class Arm:
         """The most evaluations of a step."""
         method = self.stepper.method
         assert isinstance(method, Probe)  # noqa: S101 - made above
-        return len(POINTS[method.sides]) * method.inner.steps + 4  # the end, f, and a look at the curvature
+        looks = 4 + judges(self._data.outer) * (self.kind.episode > 0)
+        return len(POINTS[method.sides]) * method.inner.steps + looks  # the end, f, and a look at the curvature
 
     def step(self, spent: float) -> Info | None:
         """One outer step; what it has measured.
@@ -138,6 +151,8 @@ class Arm:
         method = stepper.method
         assert isinstance(method, Probe)  # noqa: S101 - made above
         if self.kind.episode and k % self.kind.episode == 0:  # line 1
+            if k:
+                self._look_back()
             self.home.write(self._problem)
             self.curvature.L = 0.0
         batches = self._data.draw(inner=method.inner_batches, outer=method.outer_batches)
@@ -154,9 +169,35 @@ class Arm:
         self.failures = 0
         return info
 
+    def _look_back(self) -> None:
+        """Keep v if f has not risen much, else take the best one again and make smaller steps."""
+        f = self._judged()
+        if f <= self._lowest:
+            self._lowest, self._best = f, clone(self._problem.point.v)
+        elif not f <= self._lowest + HARM * abs(self._untrained - self._lowest):
+            with torch.no_grad():
+                for x, best in zip(self._problem.v.leaves, self._best, strict=True):
+                    x.copy_(best)
+            self.stepper.outer_opt.state.clear()
+            self.halved /= 2
+
+    def _judged(self) -> float:
+        """f where θ stands, the mean of some batches."""
+        oracle, point, restore = self.stepper.oracle, self._problem.point, snapshot(self._problem)
+        values = []
+        for _ in range(judges(self._data.outer)):
+            batches = Batches(inner=(self._data.inner.next(),), outer=(self._data.outer.next(),))
+            rows, placed = self._problem.localise(batches)
+            v = point.v if rows is None else tuple(x[rows] for x in point.v)
+            values.append(float(oracle.outer(v, point.theta, placed.outer[0], "v").value))
+        restore()
+        return math.fsum(values) / len(values)
+
     def state_dict(self) -> dict[str, Any]:
         """All that steps change."""
         return {
+            "lowest": self._lowest,
+            "best": list(self._best),
             "stepper": self.stepper.state_dict(),
             "L": self.curvature.L,
             "halved": self.halved,
@@ -166,6 +207,7 @@ class Arm:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from there."""
         self.stepper.load_state_dict(state["stepper"])
+        self._lowest, self._best = state["lowest"], tuple(state["best"])
         self.curvature.L, self.halved, self.failures = state["L"], state["halved"], state["failures"]
 
 

@@ -1,9 +1,9 @@
-r"""The race: what v_0 is worth, both arms for a quarter of the budget each, and on with the better, again and again.
+r"""The race: what v_0 is worth, a round of each arm with a quarter of the budget, and on with the better.
 
     1:  F_0: θ trained from θ_0 for H steps on g(v_0, ·); its α is the largest from now on       (`curvature`)
     2:  for both arms: a round from v_0, with a quarter of the budget; F of where it ends        (`arm`)
-    3:  while budget is left: another round for the arm whose last F is the lowest,
-            from its best v; with half the step of v for each round that has made it worse
+    3:  a second round, with all that is left, for the arm with the lower F, from there;
+            if that is above F_0: from v_0, with half the step of v
     4:  the v with the lowest F that was measured, v_0 included, and the θ that was trained with it
 
 F(v) is f after θ was trained from θ_0 for H steps on g(v, ·) alone, on the same batches for all v (`bome.worth`).
@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bome.arms.arm import KINDS, Arm, Choices, sizes
+from bome.arms.arm import EPISODE, KINDS, STEPS, Arm, Choices, sizes
 from bome.arms.curvature import Curvature, CurvedDescent
 from bome.core.seeds import random_state, restore_random
 from bome.data.streams import Data
 from bome.oracles import Oracle
 from bome.worth import Refit, Start
-from bome.worth.refit import retrained
+from bome.worth.refit import EARLY, retrained
 
 SHARE = 0.25
-"""Of the budget, for each round with its refit."""
+"""Of the budget, for the first round of each arm with its refit."""
 LEAST = 3
-"""Refits that must be affordable for another round; if fewer are left after a round, it takes all that is left."""
+"""Refits that must be affordable for a second round."""
 FIRST = "start"
-"""The name of v_0 among the rounds; the others are "young", "old", "young 2" and so on."""
+"""The name of v_0 among the rounds; the others are "young", "old" and "young 2" or "old 2"."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,9 @@ class Race:
         self.ends[begin].write_all(self.problem)
         home = self.origin if KINDS[name].episode else self.ends[begin]
         self.curvature.L = 0.0
-        arm = self._arm = Arm(name, self.oracle, self.data, home, self.curvature, self.terms.choices, self._size)
+        arm = self._arm = Arm(
+            name, self.oracle, self.data, home, self.curvature, self.terms.choices, self._size, self._known(begin)
+        )
         arm.halved = 0.5 ** self._worse(name)
         if self._arm_saved(stage):
             assert self._saved is not None  # noqa: S101 - just seen
@@ -160,8 +162,7 @@ class Race:
             self._before = self.used
         self._stage = stage
         while True:
-            left = 1 - self._before
-            room = SHARE if left - SHARE > LEAST * self._refit_costs else left
+            room = 1 - self._before if self.rounds(name) else SHARE
             room -= self._refit_costs + arm.cost / self.terms.budget
             gone = (self.used - self._before) / room if room > 0 else 1.0
             if gone >= 1 or arm.over:
@@ -174,6 +175,12 @@ class Race:
             self._tell(stage, {} if info is None else info.numbers())
         self._arm = None
         self.ends[stage] = Start(self.problem)
+
+    def _known(self, begin: str) -> tuple[float, float]:
+        """f at θ_0, and f with the v of a round at a θ that is at most as old as one at the end of an episode."""
+        refit, episode = self.judged[begin], EPISODE * (self.terms.choices.steps or STEPS)
+        early = refit.f_early if refit.f_early is not None and refit.steps // EARLY <= episode else refit.f_start
+        return refit.f_start, early
 
     def _worse(self, name: str) -> int:
         """How many rounds of an arm have made v worse than where they began."""

@@ -48,8 +48,7 @@ def test_the_lowest_f_measured_wins_and_the_books_balance() -> None:
     race = raced(problem, data, Terms(3000, 100))
     names = list(race.judged)
     assert names[:3] == ["start", "young", "old"]
-    assert set(names[3:]) <= {"young 2", "young 3", "old 2", "old 3"}
-    assert len(names) == 5
+    assert names[3:] == [f"{min(('young', 'old'), key=lambda name: race.judged[name].F)} 2"]
     assert race.judged[race.winner].F == min(refit.F for refit in race.judged.values()) < race.judged[FIRST].F
     assert sum(race.spent.values()) == sum(race.counts.values())
     assert 2900 < sum(race.spent.values()) <= 3000
