@@ -154,7 +154,6 @@ class Arm:
             if k:
                 self._look_back()
             self.home.write(self._problem)
-            self.curvature.L = 0.0
         batches = self._data.draw(inner=method.inner_batches, outer=method.outer_batches)
         if not self._fixed and k % LOOK_EVERY == 0:  # line 2
             look(stepper.oracle, batches.inner[0], self.curvature)
