@@ -12,6 +12,7 @@ ALL = {
     "hyperclean_step": hyperclean.step,
     "hyperclean_sweep": hyperclean.sweep,
     "constrained": constrained.main,
+    "constrained_bolib": constrained.bolib,
     "continual": continual.main,
     "hessian": hessian.main,
     "toy_step": toy_step.main,

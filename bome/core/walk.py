@@ -1,12 +1,14 @@
 """A walk down f under constraints c ≤ r, in steps of a small QP that are tried and taken only where they help.
 
     told of x, f, ∇f, c and the rows A of its Jacobian there:
-        1:  M = f + Σ w_i max(c_i − r_i, 0);  where M is higher than at each of the last 5 points taken:
+        1:  M = f + Σ w_i max(c_i − r_i, 0);  where M is higher than at each of the last 5 points taken, up to 5 times:
                 ahead = x_k + 0.4 (x − x_k),   and the radius becomes the length of that
-        2:  s = ⟨Δx, Δx⟩ / ⟨Δx, Δ(∇f + Aᵀλ_k)⟩,   Δ from x_k to x;   x_{k+1} = x
+        2:  s = ⟨Δx, Δx⟩ / ⟨Δx, Δ(∇f + Aᵀλ_k)⟩,  Δ from x_k to x,  but at least 0.4^(1 + tries) of what it was
+            x_{k+1} = x
         3:  d, λ_{k+1}:  min_d |d|²/2s + ⟨∇f, d⟩  subject to  A d ≤ κ (r − c)
         4:  w = max(0.9 w, 1.5 λ_{k+1});   ahead = x_{k+1} + d, shortened to the radius, which grows by a half
 
+After 5 tries what is known of x_k counts as out of date: the point is taken, M begins anew, and so does the radius.
 `ahead` is where the walk wants to look next; what it is told may be of another point.
 """
 
@@ -23,6 +25,8 @@ from bome.core.trees import times
 
 MEMORY = 5
 """Points taken that a value is compared with."""
+TRIES = 5
+"""How often a way is shortened before the point is taken as it is."""
 SHORTER, LONGER = 0.4, 1.5
 """Factors of the radius."""
 WEIGHT, FORGETS = 1.5, 0.9
@@ -65,6 +69,7 @@ class Walk(NamedTuple):
         past: f and c at the last points taken.
         s: the size of the step.
         radius: how far a step may go.
+        tries: how often the way was shortened.
     """
 
     x: Tensor
@@ -75,25 +80,31 @@ class Walk(NamedTuple):
     past: Array
     s: float
     radius: float
+    tries: int = 0
 
     def helps(self, seen: Seen, limits: Array) -> bool:
         """Line 1: whether a point is taken."""
         here = _merit(np.append(seen.f, seen.c), self.weights, limits)
         top = max(_merit(row, self.weights, limits) for row in self.past)
-        return here <= top + RISE * max(1.0, abs(top)) * min(1.0, self.radius)
+        allowed = top + RISE * max(1.0, abs(top)) * min(1.0, self.radius)
+        return math.isfinite(here) and (self.tries >= TRIES or here <= allowed)
 
     def back(self, x: Tensor) -> "Walk":
         """Line 1: a part of the way that was too far."""
         d = SHORTER * (x - self.x)
-        return self._replace(ahead=self.x + d, radius=_length(d))
+        return self._replace(ahead=self.x + d, radius=_length(d), tries=self.tries + 1)
 
     def on(self, seen: Seen, limits: Array, share: Array) -> "Walk":
         """Lines 2 to 4: the walk from a point that is taken."""
         dx, change = seen.x - self.x, seen.grad + _combined(self.lam, seen.rows) - self.slope
         along, square = _dot(dx, change), _dot(dx, dx)
         s = square / along if along > 1e-14 * math.sqrt(square * _dot(change, change)) else 2 * self.s
+        s = max(s, SHORTER ** (1 + self.tries) * self.s)
         weights, past = self.weights, np.vstack([self.past[1:], np.append(seen.f, seen.c)])
-        return _stepped(seen, limits, share, s if square else self.s, LONGER * self.radius, weights, past)
+        radius = LONGER * self.radius
+        if self.tries >= TRIES:
+            past, radius = np.tile(past[-1], (MEMORY, 1)), self.radius / SHORTER ** (TRIES - 1)
+        return _stepped(seen, limits, share, s if square else self.s, radius, weights, past)
 
 
 def begin(seen: Seen, limits: Array, share: Array, s: float) -> Walk:

@@ -86,3 +86,23 @@ def test_step_sizes_follow_barzilai_and_borwein() -> None:
     x, y = (torch.tensor(z, dtype=torch.float64) for z in ([1.0, 1.0, 1.0], [0.9, 0.8, 1.0]))
     walk = begin(free(x), none, none, 0.1).on(free(y), none, none)
     assert walk.s == pytest.approx(float((y - x) @ (y - x) / ((y - x) @ H @ (y - x))))
+
+
+def test_after_five_tries_a_point_is_taken_and_what_was_known_is_forgotten() -> None:
+    none = np.zeros(2)
+    walk = walked(3)
+    length, x = float((walk.ahead - walk.x).norm()), walk.x
+    for tries in range(5):
+        here = seen(walk.ahead)._replace(f=1e3)
+        assert walk.tries == tries
+        assert not walk.helps(here, none)
+        walk = walk.back(here.x)
+    here = seen(walk.ahead)._replace(f=1e3)
+    assert walk.helps(here, none)
+    assert not walk.helps(here._replace(f=float("nan")), none)
+    walk = walk.on(here, none, np.ones(2))
+    assert walk.x is here.x
+    assert walk.x is not x
+    assert walk.past[:, 0].tolist() == [1e3] * 5
+    assert walk.radius == pytest.approx(0.4 * length)
+    assert walk.tries == 0

@@ -14,7 +14,7 @@ import bome
 from bome import Batches, GradientDescent, PerSample, Problem, Stepper
 from bome.cli.main import execute
 from bome.core.trees import Pair, clone, joined
-from bome.errors import ProblemError, UnsupportedError
+from bome.errors import NonFiniteError, ProblemError, UnsupportedError
 from bome.methods import BOME, BOMEQP, Batched, Compiled
 from bome.runs.names import METHODS
 from bome.runs.plan import plan
@@ -80,7 +80,7 @@ def test_a_step_is_that_of_the_box() -> None:
     q = float(g.value - low.value) - mu * above
     dq = joined(g.grad).numpy() - np.append(low.grad.v[0].numpy(), [0, 0]) - mu * np.array([-1.0, 0, 0, 0, 0])
     assert float(info.q) == pytest.approx(q)  # type: ignore[arg-type]
-    df, room = joined(f.grad).numpy(), np.array([0.5 * (epsilon - q), *(-value for value in c)])
+    df, room = joined(f.grad).numpy(), np.array([0.9 * (epsilon - q), *(-value for value in c)])
     A = np.vstack([dq, rows])  # noqa: N806
     found = minimize(
         lambda d: d @ d / (2 * s) + df @ d, np.zeros(5), method="SLSQP", tol=1e-14,
@@ -164,6 +164,37 @@ def test_a_resumed_run_is_that_without_interruption_and_its_checkpoint_holds_mul
     assert len(state["multipliers"]) == 1 + 1 + 2 + 1
     assert len(state["inner_multipliers"]) == 1 + 2
     assert len(state["epsilon"]) == 1
+
+
+def test_a_place_where_f_is_not_finite_is_stepped_back_from() -> None:
+    """f = 10v + θ − log(v − 10⁻⁶) under v ≥ 0 with θ = v: a long step ends at 0, where f is NaN, not at 1/11."""
+    v, theta = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    problem = Problem(
+        lambda v, theta, batch: 10 * v[0] - (v[0] - 1e-6).log() + theta[0],
+        lambda v, theta, batch: (theta - v).square().sum(),
+        v,
+        theta,
+        outer_constraints=lambda v, theta, batch: -v,
+    )
+    taken, visited = stepper(problem, method=BOMEQP(GradientDescent(0.1, 5), rate=0.8)), []
+    for _ in range(100):
+        visited.append(float(v))
+        assert torch.isfinite(taken.step().f)
+    assert min(visited) < 1e-6
+    assert float(v) == pytest.approx(1 / 11, abs=1e-3)
+
+
+def test_what_is_not_finite_everywhere_is_told_in_the_end() -> None:
+    problem = toy(outer_constraints=lambda v, theta, batch: v[0] - 9)
+    outer, bad = problem.outer, list[bool]()
+    problem.outer = lambda v, theta, batch: outer(v, theta, batch) + (float("nan") if bad else 0.0)
+    taken = stepper(problem)
+    taken.step()
+    bad.append(True)
+    for _ in range(5):
+        taken.step()
+    with pytest.raises(NonFiniteError, match="f at"):
+        taken.step()
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "bome-qp"])
