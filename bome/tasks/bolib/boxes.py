@@ -6,14 +6,10 @@ import torch
 from torch import Tensor, cos, exp
 
 from bome.projections import box, polyhedron
+from bome.tasks.bolib.intervals import MITSOS, quartic
 from bome.tasks.bolib.record import Record
 
-MITSOS = "Mitsos, Barton (2006): A test set for bilevel programs, example "
-
-
-def _quartic(y: Tensor) -> Tensor:
-    """16y⁴ + 2y³ − 8y² − 1.5y + 0.5, with minima at −0.5 and near 0.49."""
-    return 16 * y**4 + 2 * y**3 - 8 * y**2 - 1.5 * y + 0.5
+LAMPARIELLO = "Lampariello, Sagratella (2017): A bridge between bilevel programs and Nash games, example "
 
 
 def _product_of_cosines(x: Tensor, y: Tensor) -> Tensor:
@@ -44,10 +40,31 @@ FREE = (
         optimum=81.3278689,
         solution=((25051 / 2501,), (2050 / 2501,)),
     ),
+    Record(
+        name="LamparielloSagratella2017Ex32",
+        source=LAMPARIELLO + "3.2",
+        kind="free",
+        f=lambda x, y: x[0] ** 2 + y[0] ** 2,
+        g=lambda x, y: (x[0] + y[0] - 1) ** 2,
+        start=((1,), (1,)),
+        optimum=0.5,
+        solution=((0.5,), (0.5,)),
+    ),
 )
 """Both variables are free."""
 
 BOXES = (
+    Record(
+        name="DeSilva1978",
+        source="De Silva (1978): Sensitivity formulas for nonlinear factorable programming",
+        kind="box",
+        f=lambda x, y: (x[0] - 1) ** 2 + (x[1] - 1) ** 2 + y[0] ** 2 + y[1] ** 2 - 2,
+        g=lambda x, y: (x[0] - y[0]) ** 2 + (x[1] - y[1]) ** 2,
+        y_set=box(0.5, 1.5),
+        start=((0, 0), (1, 1)),
+        optimum=-1.0,
+        solution=((0.5, 0.5), (0.5, 0.5)),
+    ),
     Record(
         name="FalkLiu1995",
         source="Falk, Liu (1995): On bilevel programming, part I: general nonlinear cases",
@@ -72,18 +89,6 @@ BOXES = (
         solution=((0,), (0, 0)),
     ),
     Record(
-        name="KleniatiAdjiman2014Ex3",
-        source="Kleniati, Adjiman (2014): Branch-and-sandwich, part II, example 3",
-        kind="box",
-        f=lambda x, y: x[0] - y[0],
-        g=lambda x, y: x[0] * y[0] ** 2 / 2 - x[0] * y[0] ** 3,
-        x_set=box(-1, 1),
-        y_set=box(-1, 1),
-        start=((1,), (1,)),
-        optimum=-1.0,
-        solution=((0,), (1,)),
-    ),
-    Record(
         name="Mirrlees1999",
         source="Mirrlees (1999): The theory of moral hazard and unobservable behaviour, part I",
         kind="box",
@@ -93,107 +98,6 @@ BOXES = (
         start=((1,), (1,)),
         optimum=1.0018061,
         solution=((1,), (0.9575040,)),
-    ),
-    Record(
-        name="MitsosBarton2006Ex311",
-        source=MITSOS + "3.11",
-        kind="box",
-        f=lambda x, y: y[0],
-        g=lambda x, y: x[0] * _quartic(y[0]),
-        x_set=box(-1, 1),
-        y_set=box(-0.8, 1),
-        start=((1,), (1,)),
-        optimum=-0.8,
-        solution=((0,), (-0.8,)),
-    ),
-    Record(
-        name="MitsosBarton2006Ex313",
-        source=MITSOS + "3.13",
-        kind="box",
-        f=lambda x, y: x[0] - y[0],
-        g=lambda x, y: x[0] * y[0] ** 2 / 2 - x[0] ** 3 * y[0],
-        x_set=box(-1, 1),
-        y_set=box(-1, 1),
-        start=((1,), (1,)),
-        optimum=-1.0,
-        solution=((0,), (1,)),
-    ),
-    Record(
-        name="MitsosBarton2006Ex315",
-        source=MITSOS + "3.15",
-        kind="box",
-        f=lambda x, y: x[0] + y[0],
-        g=lambda x, y: x[0] * y[0] ** 2 / 2 - y[0] ** 3 / 3,
-        x_set=box(-1, 1),
-        y_set=box(-1, 1),
-        start=((1,), (1,)),
-        optimum=0.0,
-        solution=((-1,), (1,)),
-    ),
-    Record(
-        name="MitsosBarton2006Ex317",
-        source=MITSOS + "3.17",
-        kind="box",
-        f=lambda x, y: (x[0] + 0.5) ** 2 + y[0] ** 2 / 2,
-        g=lambda x, y: x[0] * y[0] ** 2 / 2 + y[0] ** 4 / 4,
-        x_set=box(-1, 1),
-        y_set=box(-1, 1),
-        start=((1,), (1,)),
-        optimum=0.1875,
-        solution=((-0.25,), (0.5,)),
-    ),
-    Record(
-        name="MitsosBarton2006Ex319",
-        source=MITSOS + "3.19",
-        kind="box",
-        f=lambda x, y: x[0] * y[0] - y[0] + y[0] ** 2 / 2,
-        g=lambda x, y: -x[0] * y[0] ** 2 + y[0] ** 4 / 2,
-        x_set=box(-1, 1),
-        y_set=box(-1, 1),
-        start=((-1,), (1,)),
-        optimum=-0.2580758,
-        solution=((0.1886288,), (0.4343142,)),
-    ),
-    Record(
-        name="MitsosBarton2006Ex321",
-        source=MITSOS + "3.21",
-        kind="box",
-        f=lambda x, y: (x[0] + 0.6) ** 2 + y[0] ** 2,
-        g=lambda x, y: (
-            y[0] ** 4
-            + 2 / 15 * (1 - x[0]) * y[0] ** 3
-            + (-0.02 * x[0] ** 2 + 0.16 * x[0] - 0.4) * y[0] ** 2
-            + (0.004 * x[0] ** 3 - 0.036 * x[0] ** 2 + 0.08 * x[0]) * y[0]
-        ),
-        x_set=box(-1, 1),
-        y_set=box(-1, 1),
-        start=((1,), (1,)),
-        optimum=0.2095045,
-        solution=((-0.5544567,), (0.4554452,)),
-    ),
-    Record(
-        name="MorganPatrone2006a",
-        source="Morgan, Patrone (2006): Stackelberg problems: subgame perfect equilibria via Tikhonov regularization",
-        kind="box",
-        f=lambda x, y: -x[0] - y[0],
-        g=lambda x, y: x[0] * y[0],
-        x_set=box(-0.5, 0.5),
-        y_set=box(-1, 1),
-        start=((1,), (1,)),
-        optimum=-1.0,
-        solution=((0,), (1,)),
-    ),
-    Record(
-        name="PaulaviciusAdjiman2017b",
-        source="Paulavičius, Adjiman (2017): New bounding schemes for the branch-and-sandwich algorithm, b",
-        kind="box",
-        f=lambda x, y: x[0] + y[0],
-        g=lambda x, y: x[0] * y[0] ** 2 / 2 - x[0] ** 3 * y[0],
-        x_set=box(-1, 1),
-        y_set=box(-1, 1),
-        start=((1,), (1,)),
-        optimum=-2.0,
-        solution=((-1,), (-1,)),
     ),
     Record(
         name="ShimizuAiyoshi1981Ex2",
@@ -213,6 +117,18 @@ BOXES = (
         kind="box",
         f=lambda x, y: ((x - 1) ** 2).sum(0) + (y**2).sum(0),
         g=lambda x, y: exp(_product_of_cosines(x, y)),
+        y_set=box(-math.pi, math.pi),
+        start=((0,) * 10, (0,) * 10),
+        optimum=0.0,
+        solution=((1,) * 10, (0,) * 10),
+        status="best known",
+    ),
+    Record(
+        name="SinhaMaloDeb2014TP9",
+        source="Sinha, Malo, Deb (2014): Test problem construction for single-objective bilevel optimization, 9",
+        kind="box",
+        f=lambda x, y: ((x - 1) ** 2).sum(0) + (y**2).sum(0),
+        g=lambda x, y: exp(_product_of_cosines(torch.ones_like(x), y) * (x**2).sum(0)),
         y_set=box(-math.pi, math.pi),
         start=((0,) * 10, (0,) * 10),
         optimum=0.0,
@@ -244,6 +160,39 @@ SIMPLE = (
         start=((1,), (1,)),
         optimum=-1.0,
         solution=((0,), (-1,)),
+    ),
+    Record(
+        name="MitsosBarton2006Ex31",
+        source=MITSOS + "3.1",
+        kind="simple",
+        f=lambda x, y: y[0] + x[0] ** 2,
+        g=lambda x, y: -y[0],
+        y_set=box(-1, 1),
+        start=((-1,), (-1,)),
+        optimum=1.0,
+        solution=((0,), (1,)),
+    ),
+    Record(
+        name="MitsosBarton2006Ex35",
+        source=MITSOS + "3.5",
+        kind="simple",
+        f=lambda x, y: y[0] + x[0] ** 2,
+        g=lambda x, y: quartic(y[0]),
+        y_set=box(-1, 1),
+        start=((-1,), (-1,)),
+        optimum=0.5,
+        solution=((0,), (0.5,)),
+    ),
+    Record(
+        name="FrankeEtal2018Ex53",
+        source="Franke, Mehlitz, Pilecka (2018): Optimality conditions for the simple convex bilevel problem, 5.3",
+        kind="simple",
+        f=lambda x, y: y[0] ** 2 + y[1] ** 2 + x[0] ** 2,
+        g=lambda x, y: (y[0] - 2) ** 2,
+        y_set=box(0, 1),
+        start=((1,), (1, 1)),
+        optimum=1.0,
+        solution=((0,), (1, 0)),
     ),
 )
 """There is no x in the library: an x of one entry is added, and x² to f."""

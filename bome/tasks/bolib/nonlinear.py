@@ -1,114 +1,64 @@
-"""Quadratic and other nonlinear problems of BOLIB whose constraints couple x and y."""
-
-import math
+"""Problems of BOLIB with affine constraints that couple x and y, where f or g is not even quadratic."""
 
 from torch import Tensor, exp
 
-from bome.tasks.bolib.record import Formula, Record, at_least, at_most
+from bome.tasks.bolib.intervals import MITSOS
+from bome.tasks.bolib.record import Record, at_least, at_most
+
+GUMUS = "Gümüş, Floudas (2001): Global optimization of nonlinear bilevel programming problems, example "
 
 
-def _travel(c: float) -> Formula:
-    """The time that flows y take on five links of capacities 1 + x; a link of congestion c."""
-    return lambda x, y: (
-        y[0] * (50 + c * y[0] / (1 + x[0]))
-        + 10 * c * y[1] ** 2 / (1 + x[1])
-        + y[2] * (10 + c * y[2] / (1 + x[2]))
-        + 10 * c * y[3] ** 2 / (1 + x[3])
-        + y[4] * (50 + c * y[4] / (1 + x[4]))
+def _fraction(x: Tensor, y: Tensor) -> Tensor:
+    return (1 + x[0] + x[1] + 2 * y[0] - y[1] + y[2]) / (6 + 2 * x[0] + y[0] + y[1] - 3 * y[2])
+
+
+def _candler(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """Those of CandlerTownsley1982."""
+    return (
+        -y[0] + y[1] + y[2] - 1,
+        2 * x[0] - y[0] + 2 * y[1] - y[2] / 2 - 1,
+        2 * x[1] + 2 * y[0] - y[1] - y[2] / 2 - 1,
     )
 
 
-def _balance(y: Tensor) -> tuple[Tensor, ...]:
-    """What flows into a node and not out of it; six units enter the network."""
-    return (y[0] + y[2] + y[4] - 6, y[1] - y[2] - y[4], y[3] - y[0] - y[2])
-
-
-QUADRATIC = (
+NONLINEAR = (
     Record(
-        name="AiyoshiShimizu1984Ex2",
-        source="Aiyoshi, Shimizu (1984): A solution method for the static constrained Stackelberg problem, example 2",
-        kind="quadratic",
-        f=lambda x, y: 2 * x[0] + 2 * x[1] - 3 * y[0] - 3 * y[1] - 60,
-        g=lambda x, y: (y[0] - x[0] + 20) ** 2 + (y[1] - x[1] + 20) ** 2,
-        H=lambda x, y: (x[0] + x[1] + y[0] - 2 * y[1] - 40, *at_least(0, x), *at_most(50, x)),
-        h=lambda x, y: (
-            -x[0] + 2 * y[0] + 10,
-            -x[1] + 2 * y[1] + 10,
-            *at_least(-10, y),
-            *at_most(20, y),
-        ),
-        start=((10, 10), (20, 20)),
-        optimum=0.0,
-        solution=((0, 0), (-10, -10)),
-        correction="BOLIB prints 5; the true value is 0, since x = (0, 0), y = (−10, −10) is feasible and has it",
-    ),
-    Record(
-        name="Bard1988Ex2",
-        source="Bard (1988): Convex two-level optimization, example 2",
-        kind="quadratic",
-        f=lambda x, y: (y[0] + y[2]) * (y[0] + y[2] - 200) + (y[1] + y[3]) * (y[1] + y[3] - 160),
-        g=lambda x, y: (y[0] - 4) ** 2 + (y[1] - 13) ** 2 + (y[2] - 35) ** 2 + (y[3] - 2) ** 2,
-        H=lambda x, y: (x.sum(0) - 40, x[0] - 10, x[1] - 5, x[2] - 15, x[3] - 20, *at_least(0, x)),
-        h=lambda x, y: (
-            0.4 * y[0] + 0.7 * y[1] - x[0],
-            0.6 * y[0] + 0.3 * y[1] - x[1],
-            0.4 * y[2] + 0.7 * y[3] - x[2],
-            0.6 * y[2] + 0.3 * y[3] - x[3],
-            *at_most(20, y[:2]),
-            *at_most(40, y[2:]),
-            *at_least(0, y),
-        ),
-        start=((5, 5, 15, 15), (0, 0, 0, 0)),
-        optimum=-6600.0,
-        solution=((7, 3, 12, 18), (0, 10, 30, 0)),
-    ),
-    Record(
-        name="Bard1991Ex1",
-        source="Bard (1991): Some properties of the bilevel programming problem, example 1",
-        kind="quadratic",
-        f=lambda x, y: x[0] + y[1],
-        g=lambda x, y: 2 * y[0] + x[0] * y[1],
-        H=lambda x, y: (*at_least(2, x), *at_most(4, x)),
-        h=lambda x, y: (x[0] - y[0] - y[1] + 4, *at_least(0, y)),
-        start=((1,), (1, 1)),
-        optimum=2.0,
-        solution=((2,), (6, 0)),
-    ),
-    Record(
-        name="ClarkWesterberg1990a",
-        source="Clark, Westerberg (1990): Bilevel programming for steady-state chemical process design, a",
-        kind="quadratic",
-        f=lambda x, y: (x[0] - 3) ** 2 + (y[0] - 2) ** 2,
-        g=lambda x, y: (y[0] - 5) ** 2,
-        H=lambda x, y: (*at_least(0, x), *at_most(8, x)),
-        h=lambda x, y: (-2 * x[0] + y[0] - 1, x[0] - 2 * y[0] + 2, x[0] + 2 * y[0] - 14),
-        start=((1,), (1,)),
-        optimum=5.0,
-        solution=((1,), (3,)),
-    ),
-    Record(
-        name="SinhaMaloDeb2014TP6",
-        source="Sinha, Malo, Deb (2014): Test problem construction for single-objective bilevel optimization, 6",
-        kind="quadratic",
-        f=lambda x, y: (x[0] - 1) ** 2 - 2 * x[0] + 2 * y[0],
-        g=lambda x, y: (2 * y[0] - 4) ** 2 + (2 * y[1] - 1) ** 2 + x[0] * y[0],
+        name="CalveteGale1999P1",
+        source="Calvete, Galé (1999): The bilevel linear/linear fractional programming problem, problem 1",
+        kind="nonlinear",
+        f=lambda x, y: -8 * x[0] - 4 * x[1] + 4 * y[0] - 40 * y[1] - 4 * y[2],
+        g=_fraction,
         H=lambda x, y: at_least(0, x),
-        h=lambda x, y: (
-            4 * x[0] + 5 * y[0] + 4 * y[1] - 12,
-            -4 * x[0] - 5 * y[0] + 4 * y[1] + 4,
-            4 * x[0] - 4 * y[0] + 5 * y[1] - 4,
-            -4 * x[0] + 4 * y[0] + 5 * y[1] - 4,
-            *at_least(0, y),
-        ),
-        start=((1,), (1, 1)),
-        optimum=-98 / 81,
-        solution=((17 / 9,), (8 / 9, 0)),
+        h=lambda x, y: (*at_least(0, y), *_candler(x, y)),
+        start=((0, 0.5), (0, 0.5, 0)),
+        optimum=-29.2,
+        solution=((0, 0.9), (0, 0.6, 0.4)),
+    ),
+    Record(
+        name="Colson2002BIPA1",
+        source="Colson (2002): BIPA, problem 1",
+        kind="nonlinear",
+        f=lambda x, y: (10 - x[0]) ** 3 + (10 - y[0]) ** 3,
+        g=lambda x, y: (x[0] + 2 * y[0] - 15) ** 4,
+        H=lambda x, y: (x[0] - 5, -x[0] + y[0], *at_least(0, x)),
+        h=lambda x, y: (x[0] + y[0] - 20, *at_least(0, y), *at_most(20, y)),
+        start=((10,), (10,)),
+        optimum=250.0,
+        solution=((5,), (5,)),
+    ),
+    Record(
+        name="Colson2002BIPA2",
+        source="Colson (2002): BIPA, problem 2",
+        kind="nonlinear",
+        f=lambda x, y: (x[0] - 5) ** 2 + (2 * y[0] + 1) ** 2,
+        g=lambda x, y: (y[0] - 1) ** 2 - 1.5 * x[0] * y[0] + x[0] ** 3,
+        H=lambda x, y: at_least(0, x),
+        h=lambda x, y: (-3 * x[0] + y[0] + 3, x[0] - y[0] / 2 - 4, x[0] + y[0] - 7, *at_least(0, y)),
+        start=((4,), (0,)),
+        optimum=17.0,
+        solution=((1,), (0,)),
         status="best known",
     ),
-)
-"""f or g is quadratic, h and H are affine."""
-
-NONLINEAR = (
     Record(
         name="Colson2002BIPA3",
         source="Colson (2002): BIPA, problem 3",
@@ -123,71 +73,119 @@ NONLINEAR = (
         status="best known",
     ),
     Record(
-        name="Colson2002BIPA5",
-        source="Colson (2002): BIPA, problem 5",
+        name="Colson2002BIPA4",
+        source="Colson (2002): BIPA, problem 4",
         kind="nonlinear",
-        f=lambda x, y: (x[0] - y[1]) ** 4 + (y[0] - 1) ** 2 + (y[0] - y[1]) ** 2,
-        g=lambda x, y: 2 * x[0] + exp(y[0]) + y[0] ** 2 + 4 * y[0] + 2 * y[1] ** 2 - 6 * y[1],
-        H=lambda x, y: at_least(0, x),
-        h=lambda x, y: (
-            6 * x[0] + y[0] ** 2 + exp(y[1]) - 15,
-            5 * x[0] + y[0] ** 4 - y[1] - 25,
-            y[0] - 4,
-            y[1] - 2,
-            *at_least(0, y),
-        ),
-        start=((1,), (1, 1)),
-        optimum=2.7497676,
-        solution=((1.9405290,), (0, 1.2109958)),
+        f=lambda x, y: x[0] ** 2 + (y[0] - 10) ** 2,
+        g=lambda x, y: x[0] ** 3 + 2 * y[0] ** 3 + x[0] - 2 * y[0] - x[0] ** 2,
+        H=lambda x, y: (x[0] + 2 * y[0] - 6, *at_least(0, x)),
+        h=lambda x, y: (-x[0] + 2 * y[0] - 3, *at_least(0, y)),
+        start=((1.5,), (2.25,)),
+        optimum=88.7863279,
+        solution=((0,), (0.5773503,)),
         status="best known",
     ),
     Record(
-        name="LamparielloSagratella2017Ex23",
-        source="Lampariello, Sagratella (2017): A bridge between bilevel programs and Nash games, example 2.3",
+        name="GumusFloudas2001Ex1",
+        source=GUMUS + "1",
+        kind="nonlinear",
+        f=lambda x, y: 16 * x[0] ** 2 + 9 * y[0] ** 2,
+        g=lambda x, y: (x[0] + y[0] - 20) ** 4,
+        H=lambda x, y: (-4 * x[0] + y[0], *at_least(0, x), *at_most(12.5, x)),
+        h=lambda x, y: (4 * x[0] + y[0] - 50, *at_least(0, y), *at_most(50, y)),
+        start=((1,), (1,)),
+        optimum=2250.0,
+        solution=((11.25,), (5,)),
+    ),
+    Record(
+        name="GumusFloudas2001Ex3",
+        source=GUMUS + "3",
+        kind="nonlinear",
+        f=lambda x, y: -8 * x[0] - 4 * x[1] + 4 * y[0] - 40 * y[1] - 4 * y[2],
+        g=_fraction,
+        H=lambda x, y: (*at_least(0, x), *at_most(2, x)),
+        h=lambda x, y: (*at_least(0, y), *at_most(2, y), *_candler(x, y)),
+        start=((0, 0.5), (0, 0.5, 0)),
+        optimum=-29.2,
+        solution=((0, 0.9), (0, 0.6, 0.4)),
+    ),
+    Record(
+        name="IshizukaAiyoshi1992a",
+        source="Ishizuka, Aiyoshi (1992): Double penalty method for bilevel optimization problems, a",
+        kind="nonlinear",
+        f=lambda x, y: x[0] * y[1] ** 2,
+        g=lambda x, y: y[0],
+        H=lambda x, y: at_least(-1.5, x),
+        h=lambda x, y: (
+            -x[0],
+            -x[0] - y[0],
+            -x[0] + y[0],
+            y[0] + y[1] - 1.5,
+            -y[0] - y[1] - 1.5,
+        ),
+        start=((1,), (1, 1)),
+        optimum=0.0,
+        solution=((0,), (0, 0)),
+    ),
+    Record(
+        name="MitsosBarton2006Ex38",
+        source=MITSOS + "3.8",
+        kind="nonlinear",
+        f=lambda x, y: y[0] ** 2,
+        g=lambda x, y: x[0] * y[0] + exp(x[0]) * y[0],
+        H=lambda x, y: (*at_least(-1, x), *at_most(1, x), *at_least(-0.1, y), *at_most(0.1, y)),
+        h=lambda x, y: (*at_least(-1, y), *at_most(1, y)),
+        start=((1,), (1,)),
+        optimum=0.0,
+        solution=((-0.5671433,), (0,)),
+    ),
+    Record(
+        name="MitsosBarton2006Ex39",
+        source=MITSOS + "3.9",
         kind="nonlinear",
         f=lambda x, y: x[0],
-        g=lambda x, y: (x[0] - y[0]) ** 2 + (y[1] + 1) ** 2,
-        H=lambda x, y: (*at_least(-1, x), *at_most(1, x)),
-        h=lambda x, y: (y[0] ** 3 - y[1], -y[1]),
-        start=((1,), (1, 1)),
+        g=lambda x, y: y[0] ** 3,
+        H=lambda x, y: (y[0] - x[0], *at_least(-10, x), *at_most(10, x)),
+        h=lambda x, y: (*at_least(-1, y), *at_most(1, y)),
+        start=((1,), (1,)),
         optimum=-1.0,
-        solution=((-1,), (-1, 0)),
+        solution=((-1,), (-1,)),
     ),
     Record(
-        name="NetworkDesignP2",
-        source="BOLIB, network design, problem 2",
+        name="ShimizuEtal1997b",
+        source="Shimizu, Ishizuka, Bard (1997): Nondifferentiable and two-level mathematical programming, b",
         kind="nonlinear",
-        f=lambda x, y: x.sum(0) + _travel(1.0)(x, y),
-        g=_travel(0.5),
-        H=lambda x, y: at_least(-1, x),
-        h=lambda x, y: (*_balance(y), *(-inflow for inflow in _balance(y)), *at_least(0, y)),
-        start=((0,) * 5, (0,) * 5),
-        optimum=4 * math.sqrt(360) + 67,
-        solution=((-1 + 1e-9, math.sqrt(360) - 1, 5, math.sqrt(360) - 1, -1 + 1e-9), (0, 6, 6, 6, 0)),
-        status="best known",
-        correction="the value is an infimum: 4√360 + 67, in the limit x₁, x₅ → −1",
+        f=lambda x, y: 16 * x[0] ** 2 + 9 * y[0] ** 2,
+        g=lambda x, y: (x[0] + y[0] - 20) ** 4,
+        H=lambda x, y: (-4 * x[0] + y[0], *at_least(0, x)),
+        h=lambda x, y: (4 * x[0] + y[0] - 50, *at_least(0, y)),
+        start=((1,), (1,)),
+        optimum=2250.0,
+        solution=((11.25,), (5,)),
     ),
     Record(
-        name="Outrata1993Ex32",
-        source="Outrata (1993): Necessary optimality conditions for Stackelberg problems, example 3.2",
+        name="Vogel2012",
+        source="Vogel (2012)",
         kind="nonlinear",
-        f=lambda x, y: (y[0] - 3) ** 2 / 2 + (y[1] - 4) ** 2 / 2,
-        g=lambda x, y: (
-            (1 + 0.2 * x[0]) * y[0] ** 2 / 2
-            + (1 + 0.1 * x[0]) * y[1] ** 2 / 2
-            - (3 + 1.333 * x[0]) * y[0]
-            - x[0] * y[1]
-        ),
-        H=lambda x, y: at_least(0, x),
-        h=lambda x, y: (
-            0.1 * x[0] - 0.333 * y[0] + y[1] - 1,
-            -0.1 * x[0] + y[0] ** 2 + y[1] ** 2 - 9,
-            *at_least(0, y),
-        ),
-        start=((0,), (0, 0)),
-        optimum=3.2076877,
-        solution=((4.0603378,), (2.6822401, 1.4871522)),
-        status="best known",
+        f=lambda x, y: (y[0] + 1) ** 2,
+        g=lambda x, y: y[0] ** 3 - 3 * y[0],
+        H=lambda x, y: (*at_least(-3, x), *at_most(2, x)),
+        h=lambda x, y: (x[0] - y[0],),
+        start=((1,), (1,)),
+        optimum=1.0,
+        solution=((-2,), (-2,)),
+    ),
+    Record(
+        name="YeZhu2010Ex42",
+        source="Ye, Zhu (2010): New necessary optimality conditions for bilevel programs, example 4.2",
+        kind="nonlinear",
+        f=lambda x, y: (x[0] - 1) ** 2 + y[0] ** 2,
+        g=lambda x, y: y[0] ** 3 - 3 * y[0],
+        H=lambda x, y: (*at_least(-3, x), *at_most(2, x)),
+        h=lambda x, y: (x[0] - y[0],),
+        start=((-1,), (-1,)),
+        optimum=1.0,
+        solution=((1,), (1,)),
     ),
     Record(
         name="YeZhu2010Ex43",
@@ -202,4 +200,4 @@ NONLINEAR = (
         solution=((1,), (1,)),
     ),
 )
-"""Some of f, g, h and H are neither affine nor quadratic."""
+"""h and H are affine, f or g is neither affine nor quadratic."""

@@ -36,7 +36,7 @@ class Record:
         start: x and y of the library.
         optimum: f*, as checked.
         solution: x and y of a solution.
-        status: whether the library calls its f* "optimal" or the "best known".
+        status: whether the library calls its f* "optimal" or the "best known"; "unknown" where it has none.
         x_set: X.
         y_set: Y.
         H: the outer constraints.
@@ -52,7 +52,7 @@ class Record:
     start: tuple[Numbers, Numbers]
     optimum: float
     solution: tuple[Numbers, Numbers]
-    status: Literal["optimal", "best known"] = "optimal"
+    status: Literal["optimal", "best known", "unknown"] = "optimal"
     x_set: Box | Polyhedron | None = None
     y_set: Box | Polyhedron | None = None
     H: Formulas | None = None
@@ -79,7 +79,7 @@ class Record:
 
     def violation(self, x: Tensor, y: Tensor) -> float:
         """The largest violation of a constraint; 0 at a feasible point."""
-        return max((float(c) for c in (*self.outer_excess(x, y), *self.inner_excess(x, y))), default=0.0)
+        return max([0.0, *(float(c) for c in (*self.outer_excess(x, y), *self.inner_excess(x, y)))])
 
 
 def _beyond(of: Box | Polyhedron | None, z: Tensor) -> tuple[Tensor, ...]:

@@ -29,6 +29,9 @@ FAR = 10.0
 SLACK, TIE = 1e-7, 1e-7
 """How much a constraint may be violated, and how near two values of g are that count as one, relative to 1 + |g|."""
 
+FURTHER, FEW = 4, 6
+"""Starts beside that of the library to find how far a set reaches, where there are at most so many unknowns."""
+
 _WIDTH = 1e-6
 """Of the finite differences."""
 
@@ -88,6 +91,7 @@ def extents(key: "_Hashed") -> tuple[tuple[float, float], ...]:
     """
     record, start = key.record, np.array([*key.record.start[0], *key.record.start[1]], dtype=np.float64)
     n, near = len(record.start[0]), [(a - 100 * FAR, a + 100 * FAR) for a in start]
+    starts = [start, *(start + np.random.default_rng(0).normal(size=(FURTHER if len(start) <= FEW else 0, len(start))))]
 
     def inner(z: Tensor) -> list[Tensor]:
         return list(record.inner_excess(z[:n], z[n:]))
@@ -95,12 +99,15 @@ def extents(key: "_Hashed") -> tuple[tuple[float, float], ...]:
     def both(z: Tensor) -> list[Tensor]:
         return [*record.outer_excess(z[:n], z[n:]), *inner(z)]
 
-    def end(i: int, sign: float) -> float:
-        found = _descend(_Probe(lambda z: sign * z[i], both if i < n else inner), start, near)
-        near_by = found is not None and abs(found[i] - start[i]) < 10 * FAR
-        return float(found[i]) if found is not None and near_by else float(start[i]) - sign * FAR
+    def end(i: int, sign: float, within: list[tuple[float, float]]) -> float:
+        probe = _Probe(lambda z: sign * z[i], both if i < n else inner)
+        ends = [found[i] for first in starts if (found := _descend(probe, first, within)) is not None]
+        near_by = [z for z in ends if abs(z - start[i]) < 50 * FAR]
+        return sign * min(sign * float(z) for z in near_by) if near_by else float(start[i]) - sign * FAR
 
-    return tuple((end(i, 1.0), end(i, -1.0)) for i in range(len(start)))
+    of_x = [(end(i, 1.0, near), end(i, -1.0, near)) for i in range(n)]
+    within = [*((min(pair), max(pair)) for pair in of_x), *near[n:]]
+    return (*of_x, *((end(i, 1.0, within), end(i, -1.0, within)) for i in range(n, len(start))))
 
 
 def reach(record: Record) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...]]:
