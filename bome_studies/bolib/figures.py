@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from bome.reports.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from bome.tasks.bolib import PREFIX
-from bome_studies.bolib.claims import CONSTRAINTS, GROUPS, problems_of
+from bome_studies.bolib.claims import CONSTRAINTS, GROUPS, problems_of, seen_of, unseen_of
 from bome_studies.bolib.contenders import SOLVE
 from bome_studies.bolib.trials import Outcome, Results
 
@@ -18,7 +18,7 @@ NAMED = {
     SOLVE: BLUE,
     "bome": RED,
     "bome:auto": ORANGE,
-    "bome:paper": PURPLE,
+    "bome:paper": "#c9a400",
     "bome-qp": PURPLE,
     "aid-cg": SKY,
     "random search": GREEN,
@@ -68,6 +68,24 @@ def _profile(axes: Axes, results: Results, problems: Sequence[str]) -> None:
     axes.minorticks_off()
     axes.set_xlabel("evaluations")
     axes.set_ylim(-0.02, 1.02)
+
+
+def halves(results: Results) -> Figure:
+    """The share solved of the problems that `bome.solve` was designed on, and of the others."""
+    names = sorted(results.by_name, key=lambda name: -results.solved(name, problems_of(results)))
+    parts = {"designed on": seen_of(results), "never seen": unseen_of(results)}
+    figure = Figure(figsize=(8.4, 1.4 + 0.26 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    for (label, problems), colour, off in zip(parts.items(), (SKY, BLUE), (-0.2, 0.2), strict=True):
+        shares = [results.solved(name, problems) / max(1, len(problems)) for name in names]
+        places = [place + off for place in range(len(names))]
+        axes.barh(places, shares, height=0.4, color=colour, label=f"{label} ({len(problems)} problems)")
+    axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share solved to 1 %")
+    figure.legend(loc="outside lower center", ncols=2, fontsize=10)
+    return figure
 
 
 def chart(results: Results) -> Figure:

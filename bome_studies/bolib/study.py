@@ -46,6 +46,11 @@ def _sections(results: Results) -> Iterator[Section]:
         table(results),
     )
     yield Section(
+        "Designed on, and never seen",
+        paragraph(__file__, "halves"),
+        (draw("halves", "Two parts of the library", "At the end of the budget.", figures.halves, results),),
+    )
+    yield Section(
         "Which problems",
         paragraph(__file__, "which"),
         (draw("chart", "Every problem, every solver", "At the end of the budget.", figures.chart, results),),

@@ -123,7 +123,7 @@ class Results:
     def each_seed(self, contender: str, problems: Sequence[str], *, fine: bool = False) -> list[int]:
         """How many of these problems it solves, for each seed."""
         own, last = self.by_name[contender], self.budgets[-1]
-        seeds = max(len(own[name]) for name in problems)
+        seeds = max((len(own[name]) for name in problems), default=1)
         return [sum(own[name][k % len(own[name])].solved(last, fine=fine) for name in problems) for k in range(seeds)]
 
 

@@ -1,5 +1,7 @@
 """Problems of BOLIB with constraints that are curved."""
 
+import math
+
 from torch import Tensor, exp
 
 from bome.tasks.bolib.intervals import MITSOS, wavy
@@ -225,8 +227,8 @@ CURVED = (
         H=lambda x, y: (1 + x[0] - 9 * x[0] ** 2 - y[0], *at_least(-1, x), *at_most(1, x)),
         h=lambda x, y: (y[0] ** 2 * (x[0] - 0.5), *at_least(-1, y), *at_most(1, y)),
         start=((0,), (1,)),
-        optimum=0.1756543,
-        solution=((-0.4191113,), (-1,)),
+        optimum=(37 - math.sqrt(73)) / 162,
+        solution=(((1 - math.sqrt(73)) / 18,), (-1,)),
     ),
     Record(
         name="MitsosBarton2006Ex33",

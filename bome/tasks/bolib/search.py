@@ -102,7 +102,7 @@ def extents(key: "_Hashed") -> tuple[tuple[float, float], ...]:
     def end(i: int, sign: float, within: list[tuple[float, float]]) -> float:
         probe = _Probe(lambda z: sign * z[i], both if i < n else inner)
         ends = [found[i] for first in starts if (found := _descend(probe, first, within)) is not None]
-        near_by = [z for z in ends if abs(z - start[i]) < 50 * FAR]
+        near_by = [z for z in ends if abs(z - start[i]) < 25 * FAR]
         return sign * min(sign * float(z) for z in near_by) if near_by else float(start[i]) - sign * FAR
 
     of_x = [(end(i, 1.0, near), end(i, -1.0, near)) for i in range(n)]

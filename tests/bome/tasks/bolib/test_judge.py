@@ -11,7 +11,17 @@ from bome.tasks.bolib.record import Record, point
 BY_NAME = {record.name: record for record in RECORDS.values()}
 
 
-@pytest.mark.parametrize("record", RECORDS.values(), ids=lambda record: record.name)
+MANY = 8
+"""Brute force takes seconds for so many unknowns of the inner problem."""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(record, id=record.name, marks=[pytest.mark.slow] if len(record.start[1]) >= MANY else [])
+        for record in RECORDS.values()
+    ],
+)
 def test_each_known_solution_is_one(record: Record) -> None:
     """Feasible, a global minimiser of g, with the value that is recorded."""
     x, y = map(point, record.solution)
