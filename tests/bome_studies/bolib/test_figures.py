@@ -38,3 +38,10 @@ def test_false_verdicts_go_to_the_left() -> None:
     (axes,) = figures.verdicts(_results()).axes
     widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
     assert widths == [3, 1, 0, 0, 0, -1, 0, 0]
+
+
+def test_both_parts_of_the_library_have_a_bar_for_each_solver() -> None:
+    (axes,) = figures.halves(_results()).axes
+    widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert widths == [1, 1 / 3, 0, 0]  # designed on; the others were not run
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["bome.solve", "bome"]
