@@ -94,11 +94,13 @@ def claims(results: Results) -> Iterator[Claim]:
 def table(results: Results) -> Table:
     """Who solves how many, the best first."""
     everything = problems_of(results)
-    names = sorted(results.by_name, key=lambda name: -results.solved(name, everything))
+    ends = [(name, results.budgets[-1]) for name in results.by_name]
+    ends += [(name, budget) for name, own in results.of.items() for budget in own if budget > results.budgets[-1]]
+    ends.sort(key=lambda end: -results.solved(end[0], everything, end[1]))
     counts = [f"{group} ({len(problems_of(results, group))})" for group in GROUPS]
     halves = (f"designed on ({len(seen_of(results))})", f"never seen ({len(unseen_of(results))})")
     header = ("solver", *counts, f"all ({len(everything)})", *halves, "to 0.1 %", "refused", "evaluations")
-    return Table(header, tuple(_row(results, name) for name in names))
+    return Table(header, tuple(_row(results, name, budget) for name, budget in ends))
 
 
 def verdicts(results: Results) -> Table:
@@ -122,7 +124,7 @@ def rows_of(results: Results, preset: Preset, command: str) -> Iterator[Row]:
     for name, own in results.by_name.items():
         for problem, outcomes in own.items():
             for fine in (False, True):
-                shares = [float(outcome.solved(results.budgets[-1], fine=fine)) for outcome in outcomes]
+                shares = [float(outcome.solved(results.of[name][-1], fine=fine)) for outcome in outcomes]
                 metric = "solved to 0.1 %" if fine else "solved to 1 %"
                 yield Row(
                     problem, name, "", metric, sum(shares) / len(shares), None, len(shares), preset, command
@@ -135,17 +137,17 @@ def rows_of(results: Results, preset: Preset, command: str) -> Iterator[Row]:
             yield Row("all", name, "", "seconds", sum(seconds) / len(seconds), None, len(seconds), preset, command)
 
 
-def _row(results: Results, name: str) -> tuple[str, ...]:
+def _row(results: Results, name: str, budget: int) -> tuple[str, ...]:
     everything = problems_of(results)
-    each = [results.solved(name, problems_of(results, group)) for group in GROUPS]
+    each = [results.solved(name, problems_of(results, group), budget) for group in GROUPS]
     needed = results.needed(name, everything)
     return (
-        name,
+        name if budget == results.budgets[-1] else f"{name}, {budget:,}",
         *map(_short, each),
         _short(sum(each)),
-        _short(results.solved(name, seen_of(results))),
-        _short(results.solved(name, unseen_of(results))),
-        _short(results.solved(name, everything, fine=True)),
+        _short(results.solved(name, seen_of(results), budget)),
+        _short(results.solved(name, unseen_of(results), budget)),
+        _short(results.solved(name, everything, budget, fine=True)),
         str(results.refused(name, everything)),
         "–" if needed is None else f"{needed:,.0f}",
     )

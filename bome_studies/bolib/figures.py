@@ -52,7 +52,8 @@ def _profile(axes: Axes, results: Results, problems: Sequence[str]) -> None:
     for name in results.by_name:
         if results.refused(name, problems) == len(problems):
             continue
-        shares = [results.solved(name, problems, budget) / len(problems) for budget in results.budgets]
+        budgets = results.of[name]
+        shares = [results.solved(name, problems, budget) / len(problems) for budget in budgets]
         colour = NAMED.get(name)
         label = name if colour else None if others else "other methods"
         others |= colour is None
@@ -60,11 +61,12 @@ def _profile(axes: Axes, results: Results, problems: Sequence[str]) -> None:
         style = "o--" if name == "random search" else "o-"
         order = 3 if name == SOLVE else 2 if colour else 1
         axes.plot(
-            results.budgets, shares, style, color=colour or GREY, label=label, linewidth=width,
+            budgets, shares, style, color=colour or GREY, label=label, linewidth=width,
             markersize=4 if colour else 0, alpha=1 if colour else 0.5, zorder=order,
         )  # fmt: skip
+    ticks = max(results.of.values(), key=len)
     axes.set_xscale("log")
-    axes.set_xticks(results.budgets, [f"{budget:,}" for budget in results.budgets], fontsize=9)
+    axes.set_xticks(ticks, [f"{budget:,}" for budget in ticks], fontsize=9)
     axes.minorticks_off()
     axes.set_xlabel("evaluations")
     axes.set_ylim(-0.02, 1.02)
@@ -77,7 +79,7 @@ def halves(results: Results) -> Figure:
     figure = Figure(figsize=(8.4, 1.4 + 0.26 * len(names)), layout="constrained")
     axes = figure.subplots()
     for (label, problems), colour, off in zip(parts.items(), (SKY, BLUE), (-0.2, 0.2), strict=True):
-        shares = [results.solved(name, problems) / max(1, len(problems)) for name in names]
+        shares = [results.solved(name, problems, results.of[name][-1]) / max(1, len(problems)) for name in names]
         places = [place + off for place in range(len(names))]
         axes.barh(places, shares, height=0.4, color=colour, label=f"{label} ({len(problems)} problems)")
     axes.set_yticks(range(len(names)), names, fontsize=9)
@@ -92,7 +94,7 @@ def chart(results: Results) -> Figure:
     """Every problem and every contender."""
     problems = problems_of(results)
     names = sorted(results.by_name, key=lambda name: -results.solved(name, problems))
-    kinds = [[_kind(results.by_name[name][problem], results.budgets[-1]) for name in names] for problem in problems]
+    kinds = [[_kind(results.by_name[name][problem], results.of[name][-1]) for name in names] for problem in problems]
     figure = Figure(figsize=(1.8 + 0.32 * len(names) + 2.2, 1.6 + 0.19 * len(problems)), layout="constrained")
     axes = figure.subplots()
     axes.imshow(np.array(kinds), cmap=ListedColormap(SHADES), vmin=0, vmax=len(SHADES) - 1, aspect="auto")

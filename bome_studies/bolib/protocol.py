@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from bome.tasks.bolib import PREFIX
 from bome_studies.study import Preset
 
-BUDGETS = (300, 1250, 5000)
+BUDGETS = (300, 1000, 2500)
 """Evaluations after which answers are looked at."""
+
+FURTHER = (5000,)
+"""What `bome.solve` is given beside, as it was designed for so many."""
 
 _NAMES = """
 AiyoshiShimizu1984Ex2 Bard1984b Bard1988Ex2 Bard1991Ex1 BardFalk1982Ex2 BialasKarwan1984a CandlerTownsley1982
@@ -32,12 +35,14 @@ class BolibProtocol:
     Attributes:
         seeds: 0, 1, ... of what is random.
         budgets: evaluations.
+        further: evaluations that only `bome.solve` is given.
         problems: names of tasks; none for all.
         contenders: names; none for all.
     """
 
     seeds: int
     budgets: tuple[int, ...] = BUDGETS
+    further: tuple[int, ...] = FURTHER
     problems: tuple[str, ...] = ()
     contenders: tuple[str, ...] = ()
 
@@ -46,6 +51,7 @@ PROTOCOLS: Mapping[Preset, BolibProtocol] = {
     "smoke": BolibProtocol(
         seeds=1,
         budgets=(100, 200),
+        further=(300,),
         problems=("bolib-falkliu1995", "bolib-bard1984b"),
         contenders=("bome.solve", "bome", "start"),
     ),

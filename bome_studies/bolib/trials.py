@@ -12,7 +12,7 @@ import torch
 from bome._typing import Report
 from bome.tasks.bolib import RECORDS, Record
 from bome.tasks.bolib.judge import is_solved
-from bome_studies.bolib.contenders import Answer, Contender, RefusedError, contenders
+from bome_studies.bolib.contenders import SOLVE, Answer, Contender, RefusedError, contenders
 from bome_studies.bolib.protocol import BolibProtocol
 from bome_studies.parts import results_of
 
@@ -90,12 +90,14 @@ class Results:
 
     Attributes:
         by_name: the outcomes of the seeds, by contender and problem.
-        budgets: at which answers were judged.
+        of: the budgets of each contender.
+        budgets: at which the answers of all contenders were judged.
     """
 
     def __init__(self, outcomes: Mapping[Trial, Outcome]) -> None:
         self.by_name: dict[str, dict[str, list[Outcome]]] = {}
-        self.budgets = next(iter(outcomes)).budgets
+        self.budgets = min((trial.budgets for trial in outcomes), key=len)
+        self.of: dict[str, tuple[int, ...]] = {trial.contender: trial.budgets for trial in outcomes}
         for trial, outcome in outcomes.items():
             self.by_name.setdefault(trial.contender, {}).setdefault(trial.problem, []).append(outcome)
 
@@ -116,13 +118,14 @@ class Results:
         return statistics.median(known) if known else None
 
     def claimed(self, contender: str, problems: Sequence[str], *, claim: bool | None, solved: bool) -> int:
-        """How many answers at the end have this claim, and solve the problem or do not."""
+        """How many answers at its last budget have this claim, and solve the problem or do not."""
+        last = self.of[contender][-1]
         outcomes = [outcome for name in problems for outcome in self.by_name[contender][name] if outcome.marks]
-        return sum(o.claim is claim and o.solved(self.budgets[-1]) is solved for o in outcomes)
+        return sum(o.claim is claim and o.solved(last) is solved for o in outcomes)
 
     def each_seed(self, contender: str, problems: Sequence[str], *, fine: bool = False) -> list[int]:
-        """How many of these problems it solves, for each seed."""
-        own, last = self.by_name[contender], self.budgets[-1]
+        """How many of these problems it solves with its last budget, for each seed."""
+        own, last = self.by_name[contender], self.of[contender][-1]
         seeds = max((len(own[name]) for name in problems), default=1)
         return [sum(own[name][k % len(own[name])].solved(last, fine=fine) for name in problems) for k in range(seeds)]
 
@@ -131,7 +134,7 @@ def measured(protocol: BolibProtocol, folder: Path, report: Report, workers: int
     """The outcomes of all trials; those that are in the folder are read."""
     known = contenders()
     trials = [
-        Trial(name, problem, seed, protocol.budgets)
+        Trial(name, problem, seed, (*protocol.budgets, *(protocol.further if name == SOLVE else ())))
         for name in protocol.contenders or known
         for problem in protocol.problems or RECORDS
         for seed in range(protocol.seeds if known[name].random else 1)

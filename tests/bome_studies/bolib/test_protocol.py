@@ -10,7 +10,7 @@ def test_presets_name_what_there_is_and_budgets_rise() -> None:
         assert set(protocol.problems) <= set(RECORDS)
         assert set(protocol.contenders) <= set(contenders())
         assert list(protocol.budgets) == sorted(protocol.budgets)
-    assert PROTOCOLS["quick"].budgets[-1] == 5000
+    assert PROTOCOLS["quick"].further == (5000,)
     assert PROTOCOLS["smoke"].seeds < PROTOCOLS["quick"].seeds < PROTOCOLS["paper"].seeds
 
 

@@ -87,3 +87,14 @@ def test_results_count_over_problems_and_seeds() -> None:
     assert results.claimed("a", ("p", "q"), claim=True, solved=False) == 1
     assert results.claimed("a", ("p", "q"), claim=False, solved=True) == 1
     assert results.claimed("a", ("p", "q"), claim=None, solved=False) == 1
+
+
+def test_one_that_has_further_budgets_is_counted_at_those_of_all_and_claims_at_its_last() -> None:
+    more = Trial("more", "p", 0, (100, 200, 300))
+    results = Results({more: _outcome(False, False, True, claim=True), Trial("a", "p", 0, (100, 200)): _outcome(True)})
+    assert results.budgets == (100, 200)
+    assert results.of["more"][-1] == 300
+    assert results.solved("more", ("p",)) == 0
+    assert results.solved("more", ("p",), 300) == 1
+    assert results.claimed("more", ("p",), claim=True, solved=True) == 1
+    assert results.each_seed("more", ("p",)) == [1]
