@@ -1,32 +1,32 @@
 """Quadratic problems of BOLIB whose constraints couple x and y."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
 from bome.tasks.bolib.boxes import LAMPARIELLO
-from bome.tasks.bolib.record import Numbers, Record, at_least, at_most, point
+from bome.tasks.bolib.record import Numbers, Record, at_least, at_most
 
 AN_F = ((-3.8, 4.4, 1.2, -2.2), (4.4, -2.2, 0.6, 1.8), (1.2, 0.6, 0, 0.4), (-2.2, 1.8, 0.4, 0))
-"""In x and y: of f in AnEtal2009."""
-
 AN_G = (
     (21.10204, 11.81633, -17.85, 6.575),
     (11.81633, -14.44898, 30.325, 30.325),
     (-17.85, 30.325, 0, 0),
     (6.575, 30.325, 0, 0),
 )
-"""In y and x: of g in AnEtal2009."""
+"""Of f in AnEtal2009, in x and y, and of g, in y and x."""
 
 
 def _form(matrix: tuple[Numbers, ...], *parts: Tensor) -> Tensor:
     """½ zᵀ M z, with the parts of z."""
-    rows = torch.stack([_dot(row, *parts) for row in matrix])
-    return (rows * torch.cat(torch.broadcast_tensors(*parts))).sum(0) / 2
+    entries = [entry for part in parts for entry in part]
+    return _dot((0.5,) * len(matrix), [_dot(row, *parts) * z for row, z in zip(matrix, entries, strict=True)])
 
 
-def _dot(weights: Numbers, *parts: Tensor) -> Tensor:
-    """wᵀ z, with the parts of z, which are equally long."""
-    return torch.tensordot(point(weights).to(parts[0]), torch.cat(torch.broadcast_tensors(*parts)), 1)
+def _dot(weights: Numbers, *parts: Iterable[Tensor]) -> Tensor:
+    entries = [entry for part in parts for entry in part]
+    return sum((w * z for w, z in zip(weights, entries, strict=True)), start=0 * entries[0])
 
 
 def _below(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
