@@ -81,7 +81,7 @@ def names() -> tuple[str, ...]:
 
 def _solved(application: Application, budget: int | None, seed: int) -> Live:
     problem = application.problem
-    if application.inner is None and application.outer is None:
+    if application.inner is None and application.outer is None and not problem.modules:
         solution = bome.solve(problem, budget=budget, seed=seed)
         return Live(solution.f, sum(solution.evaluations.values()))
     trained = bome.solve(problem, budget=budget, seed=seed, data=application.data(seed))

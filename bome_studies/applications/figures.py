@@ -31,9 +31,10 @@ def worth(results: Results) -> Figure:
             axes.plot([min(values), max(values)], [place, place], color=colour, linewidth=1)
         axes.set_yticks(range(len(known)), [name for _, name in known], fontsize=8)
         axes.invert_yaxis()
-        if known and min(min(results.values(application, name)) for _, name in known) > 0:
+        everything = [value for _, name in known for value in results.values(application, name)]
+        if everything and 0 < 10 * min(everything) < max(everything):
             axes.set_xscale("log")
-            axes.tick_params(axis="x", which="both", labelsize=8)
+        axes.tick_params(axis="x", labelsize=8)
         axes.set_title(application, fontsize=11)
     return figure
 

@@ -61,6 +61,14 @@ def test_a_diverged_contender_is_behind() -> None:
     assert "behind: distillation" in next(claims(results({**GOOD, **LEVEL, "distillation": lost}))).found
 
 
+def test_a_thousandth_of_the_distance_at_the_start_is_level_with_nothing() -> None:
+    def game(ours: float) -> Values:
+        return {"saddle": {"bome.solve": [ours, ours], "itd": [1e-9, 1e-9], "start": [2.0, 2.0]}}
+
+    assert "1 of 1" in next(claims(results(game(1e-3)))).found
+    assert "behind: saddle games" in next(claims(results(game(3e-3)))).found
+
+
 def test_the_games_count_as_one() -> None:
     assert groups(results(GOOD))["saddle games"] == ("saddle", "bilinear")
     assert len(groups(results(GOOD))) == len(GOOD) - 1
@@ -77,7 +85,7 @@ def test_tables_tell_what_is_missing_lost_and_refused() -> None:
     assert told["darts"][1] == "1 ± 0"
     assert told["ogda"] == ("not run", "refused")
     assert by_hand(made).rows == (("penalties", "one penalty for all", "0.3 ± 0", "0.97 ± 0"),)
-    assert best(made).rows[0] == ("penalties", "0.4 ± 0", "start 0.4 ± 0", "–", "–")
+    assert best(made).rows[0] == ("penalties", "0.4 ± 0", "itd 0.09 (1 of 2 seeds)", "–", "–")
     assert {row[0]: row[1] for row in right_answers(made).rows}["itd"] == "0.991"
     assert made.missing == 1 + 2 + 2 + 2 + 2 + 1 + 2
 
