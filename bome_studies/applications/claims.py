@@ -54,7 +54,7 @@ def claims(results: Results) -> Iterator[Claim]:
 
 
 def table(results: Results) -> Table:
-    """F of every contender on every application; a star where not all seeds were run."""
+    """F of every contender on every application, with the number of seeds where not all were run."""
     applications = list(results.by_name)
     rows = [(name, *(_cell(results, application, name) for application in applications)) for name in results.contenders]
     return Table(("", *applications), tuple(rows))
@@ -146,7 +146,7 @@ def _cell(results: Results, application: str, contender: str) -> str:
     if lost:
         return f"diverges ({lost} of {len(outcomes)})"
     mean = results.mean(application, contender)
-    star = "" if results.is_complete(application, contender) else f" ({len(outcomes)} of {results.wanted} seeds)"
+    star = "" if results.is_complete(application, contender) else f" ({len(outcomes)}/{results.wanted})"
     return "–" if mean is None else digits(mean) + star
 
 

@@ -80,12 +80,12 @@ def test_tables_tell_what_is_missing_lost_and_refused() -> None:
     }
     made = _changed(results({**values, "anil": {"darts": [1.0, 1.0]}}), "anil", "ogda", outcome(None, refused=True))
     told = {row[0]: row[1:] for row in table(made).rows}
-    assert told["itd"] == ("0.09 (1 of 2 seeds)", "not run")
+    assert told["itd"] == ("0.09 (1/2)", "not run")
     assert told["bome"] == ("diverges (1 of 2)", "not run")
     assert told["darts"][1] == "1 ± 0"
     assert told["ogda"] == ("not run", "refused")
     assert by_hand(made).rows == (("penalties", "one penalty for all", "0.3 ± 0", "0.97 ± 0"),)
-    assert best(made).rows[0] == ("penalties", "0.4 ± 0", "itd 0.09 (1 of 2 seeds)", "–", "–")
+    assert best(made).rows[0] == ("penalties", "0.4 ± 0", "itd 0.09 (1/2)", "–", "–")
     assert {row[0]: row[1] for row in right_answers(made).rows}["itd"] == "0.991"
     assert made.missing == 1 + 2 + 2 + 2 + 2 + 1 + 2
 
