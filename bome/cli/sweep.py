@@ -139,12 +139,13 @@ def _scored_by(choices: Sequence[Choice]) -> str:
 def _show(choices: Sequence[Choice], page: Path, axes: Sequence[str], title: str) -> None:
     by = _scored_by(choices)
     learned = "test_accuracy" in observed(choices)
-    names = [name for name in (observed(choices) if learned else ("f", "q")) if name not in (by, "test_accuracy")]
+    names = [name for name in (observed(choices) if learned else ("f", "F", "q")) if name not in (by, "test_accuracy")]
     rows = []
     for i, choice in enumerate(choices):
         finished = len(choice.finished)
         score = number(choice.score) if math.isfinite(choice.score) else f"{finished} of {len(choice.outcomes)} ended"
-        others = ", ".join(f"{name} {number(choice.mean(name)[0])}" for name in names) if finished else "–"
+        means = [(name, choice.mean(name)[0]) for name in names]
+        others = ", ".join(f"{name} {number(mean)}" for name, mean in means if not math.isnan(mean)) or "–"
         mark = "→" if i == 0 and math.isfinite(choice.score) else ""
         accuracy = (_with_error(choice, "test_accuracy"),) if learned else ()
         rows.append((mark, choice.swept(axes), score, *accuracy, others))

@@ -24,6 +24,7 @@ MOST_ROWS, MOST_CURVES = 200, 6
 REASONS = {
     "val2_loss": "the loss on validation set 2, which no run learns from",
     "distance_to_optimum": "the distance to the known solution",
+    "F": "F(v): f at a θ that was trained anew on g alone",
     "kkt": "how far from stationary a run ends",
     "f": "the outer loss",
 }
@@ -93,7 +94,16 @@ def _verdict(choices: Sequence[Choice], axes: Sequence[str], by: str) -> str:
 
 def _shown(choices: Sequence[Choice], by: str) -> list[str]:
     """The columns of numbers: what chooses comes first."""
-    return list(dict.fromkeys([by, *sorted(observed(choices), key=lambda name: name != "test_accuracy"), "f", "q"]))
+    return list(
+        dict.fromkeys(
+            [by, *sorted(observed(choices), key=lambda name: name != "test_accuracy"), "f", *_judged(choices), "q"]
+        )
+    )
+
+
+def _judged(choices: Sequence[Choice]) -> list[str]:
+    """F, where it was measured."""
+    return ["F"] if any("F" in outcome.last for choice in choices for outcome in choice.outcomes) else []
 
 
 def _row(choice: Choice, place: int, axes: Sequence[str], names: Iterable[str]) -> list[str]:

@@ -69,6 +69,7 @@ def _line(run: Run) -> dict[str, str]:
         "problem": run.name,
         "method": run.method,
         "f": number(summary.get("f")),
+        "F(v)": number(_part(summary, "refit").get("F")),
         "optimal f": number(_part(summary, "optimum").get("f")),
         "distance": number(summary.get("distance_to_optimum")),
         "gap q̂": number(summary.get("q")),
@@ -83,6 +84,7 @@ def results(run: Run) -> list[tuple[str, str]]:
     summary, optimum = run.summary, _part(run.summary, "optimum")
     rows = [
         ("outer loss f", number(summary.get("f"))),
+        *worth(summary),
         ("optimal f", number(optimum.get("f"))),
         ("solution", str(optimum.get("text", "–"))),
         ("distance to it", number(summary.get("distance_to_optimum"))),
@@ -92,10 +94,27 @@ def results(run: Run) -> list[tuple[str, str]]:
         ("batches learned" if "matrix" in summary else "outer steps", number(summary.get("steps"))),
         ("evaluations (value and gradient)", evaluations(run)),
         ("beside them, for the certificate", _counted(_part(_part(summary, "certificate"), "evaluations"))),
+        ("beside them, for F(v)", _counted(_part(_part(summary, "refit"), "evaluations"))),
         ("seconds in steps", number(summary.get("seconds"))),
         *((f"{key}, picked automatically", number(value)) for key, value in _part(summary, "tuned").items()),
     ]
     return [row for row in rows if row[1] != "–"]
+
+
+def worth(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """F(v) with what there is to warn of, or why it was not measured."""
+    refit = _part(summary, "refit")
+    if not refit:
+        return [("F(v)", str(summary.get("worth") or "–").removeprefix("F(v) is "))]
+    warnings = refit.get("warnings")
+    return [
+        (
+            "F(v): f at a θ trained anew on g alone",
+            f"{number(refit.get('F'))}, after {number(refit.get('steps'))} steps",
+        ),
+        ("the same with the first v", number(refit.get("F_first"))),
+        *(("warning", sentence(str(text))) for text in (warnings if isinstance(warnings, list) else [])),
+    ]
 
 
 def called(key: str) -> str:

@@ -7,6 +7,7 @@ stack its runs.
 import contextlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,19 +20,23 @@ from bome._typing import State
 from bome.core.barrier import Metric
 from bome.core.seeds import seed_everything
 from bome.core.trees import Pair
+from bome.data import Data
 from bome.errors import BilevelError, RunInterruptedError, StorageError
+from bome.inner import GradientDescent
 from bome.loop import Record, Result, run
 from bome.methods import Batched
 from bome.methods.base import Info, Step
 from bome.methods.batched import batchable
-from bome.oracles import Oracle
+from bome.oracles import Oracle, make
 from bome.problem import Batches
 from bome.runs.directory import DIVERGED, FINISHED
 from bome.runs.jobs import AT_WORK, Job, Outcome, Outcomes, Stock, failure
 from bome.runs.plan import Plan
 from bome.stopping import FirstOf, MaxSteps, Progress
 from bome.storage.atomic import write_atomic
-from bome.tasks.task import Stack, Task
+from bome.tasks.task import Stack
+from bome.worth import Assessment, Start, Worth
+from bome.worth.start import write
 
 WIDEST = 20
 """The most runs in one batch: beyond that the product gains nothing and memory grows."""
@@ -168,26 +173,44 @@ def _outcomes(jobs: Sequence[Job], place: Path, stock: Stock, progress: Callable
         progress=progress,
         refit=False,
     )
-    return [_own(job, plan.task, i, result, stack) for i, (job, plan) in enumerate(zip(jobs, plans, strict=True))]
+    return [_own(job, plan, i, result, stack) for i, (job, plan) in enumerate(zip(jobs, plans, strict=True))]
 
 
-def _own(job: Job, task: Task, i: int, result: Result, stack: Stack) -> Outcome:
+def _own(job: Job, plan: Plan, i: int, result: Result, stack: Stack) -> Outcome:
     """The outcome of one run of a batch."""
     state, runs = result.state["state"], len(stack.rows)
     lives, lived = bool(state["alive"][0][i]), int(state["lived"][0][i])
     end = result.steps if lives else lived
     rows = [own for row in result.history.rows if (own := _own_row(row, i, runs))["step"] <= end]
+    counts = {kind: n * lived // result.steps for kind, n in result.evaluations.items()}
+    if lives:
+        rows[-1] |= _worth(plan, stack.point(i), lived, counts).numbers()
     return Outcome(
         job,
         FINISHED if lives else DIVERGED,
         result.status if lives else f"step {lived}: its direction or a loss is not finite; try smaller step sizes",
         rows,
-        {kind: n * lived // result.steps for kind, n in result.evaluations.items()},
+        counts,
         lived,
         result.seconds / runs,
-        task.observe_afresh(stack.point(i)) if job.resolve and lives else {},
+        plan.task.observe_afresh(stack.point(i)) if job.resolve and lives else {},
         _own_part(result.history.rows[-1], i) if lives else {},
     )
+
+
+def _worth(plan: Plan, point: Pair, steps: int, counts: Mapping[str, int]) -> Worth:
+    """F(v) of one run, as if it had been alone; the task is put back to its start, since others have it, too."""
+    problem, method = plan.task.problem, plan.method
+    assessment, start, oracle = Assessment(problem, None), Start(problem), make(problem, "auto")
+    oracle.counts = Counter(counts)
+    data = Data() if plan.task.streams is None else plan.task.streams(method, plan.settings)
+    inner = method.inner_map or GradientDescent(plan.settings.theta_lr)
+    try:
+        write(problem.point.v, point.v)
+        write(problem.point.theta, point.theta)
+        return assessment.worth(oracle, method, inner, k=steps, data=data)
+    finally:
+        start.write_all(problem)
 
 
 def _observe(plans: Sequence[Plan], stack: Stack) -> dict[str, float]:

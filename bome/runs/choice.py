@@ -9,9 +9,9 @@ from typing import Any
 from bome.runs.directory import FINISHED
 from bome.runs.jobs import Outcome, configuration
 
-CRITERIA = ("val2_loss", "distance_to_optimum", "kkt", "f")
-"""What a choice goes by, where it is known: the loss on validation set 2, the distance to the known solution, how far
-(v, θ) is from stationary. f comes last: it is lowest where θ does not minimise g."""
+CRITERIA = ("val2_loss", "distance_to_optimum", "F", "kkt", "f")
+"""What a choice goes by, where it is known: the loss on validation set 2, the distance to the known solution, F(v) if
+all have it, how far (v, θ) is from stationary. f comes last: it is lowest where θ does not minimise g."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,12 @@ def ranked(outcomes: Iterable[Outcome]) -> list[Choice]:
 
 
 def criterion(outcomes: Iterable[Outcome]) -> str:
-    """By what these runs are judged: the first of `CRITERIA` that any of them has."""
+    """By what these runs are judged: the first of `CRITERIA` that any of them has; F only if all finished have it."""
+    outcomes = list(outcomes)
     ends = [outcome.last for outcome in outcomes]
-    return next((name for name in CRITERIA if any(end.get(name) is not None for end in ends)), CRITERIA[-1])
+    finished = [outcome.last.get("F") for outcome in outcomes if outcome.status == FINISHED]
+    known = [name for name in CRITERIA if any(end.get(name) is not None for end in ends)]
+    return next((name for name in known if name != "F" or None not in finished), CRITERIA[-1])
 
 
 def observed(choices: Iterable[Choice]) -> list[str]:

@@ -59,6 +59,29 @@ def test_the_results_of_a_run_leave_out_what_is_not_known() -> None:
     assert "batches learned" in dict(tables.results(ended(matrix=[])))
 
 
+def test_f_and_what_v_is_worth_stand_side_by_side() -> None:
+    refit = {
+        "F": 1.81,
+        "F_first": 1.72,
+        "steps": 1000,
+        "warnings": ["f = 1.25 flatters", "v = 0"],
+        "evaluations": {"g": 9},
+    }
+    rows = tables.results(ended(refit=refit))
+    assert rows[:5] == [
+        ("outer loss f", "1.25"),
+        ("F(v): f at a θ trained anew on g alone", "1.81, after 1,000 steps"),
+        ("the same with the first v", "1.72"),
+        ("warning", "f = 1.25 flatters."),
+        ("warning", "v = 0."),
+    ]
+    assert dict(rows)["beside them, for F(v)"] == "9 g"
+    names, (line,) = tables.overview([ended(refit=refit)])
+    assert (line[names.index("f")], line[names.index("F(v)")]) == ("1.25", "1.81")
+    assert names.index("F(v)") == names.index("f") + 1
+    assert dict(tables.results(ended(refit=None, worth="F(v) is not measured: why")))["F(v)"] == "not measured: why"
+
+
 def test_how_a_run_ended_is_a_sentence() -> None:
     assert tables.status(ended()) == "This run is complete: 20 steps done."
     assert tables.status(ended(status="diverged", reason="f is not finite")) == "This run diverged: f is not finite."

@@ -32,6 +32,16 @@ def test_without_validation_set_2_a_low_f_is_not_chosen_where_theta_does_not_min
         assert criterion(outcomes) == known[0]
 
 
+def test_f_after_a_refit_chooses_where_all_that_finished_have_it() -> None:
+    """f = 1 flatters, and its v is worth less; of one without F nobody knows, so that f has to do."""
+    both = [outcome_of(1, 0, f=1.0, F=3.0, kkt=0.1), outcome_of(2, 0, f=2.0, F=2.5, kkt=0.2)]
+    assert criterion(both) == "F"
+    assert dict(ranked(both)[0].values)["eta"] == 2
+    assert criterion([*both, outcome_of(3, 0, DIVERGED)]) == "F"
+    assert criterion([*both, outcome_of(3, 0, f=0.0, kkt=0.0)]) == "kkt"
+    assert criterion([outcome_of(1, 0, F=1.0, distance_to_optimum=0.5)]) == "distance_to_optimum"
+
+
 def test_where_nothing_else_is_known_the_choice_is_by_f() -> None:
     assert [dict(choice.values)["eta"] for choice in ranked([outcome_of(1, 0, f=2.0), outcome_of(2, 0, f=1.0)])] == [
         2,
