@@ -241,6 +241,13 @@ class Rules:
         return (x if rule is None else rule(x) for x, rule in zip(leaves, self.each, strict=True))
 
 
+def left(x: Leaves, direction: Leaves, rates: Sequence[float], rules: Rules) -> Leaves:
+    """What projections leave of a direction: (x − P(x − ξδ)) / ξ, and δ itself where a tensor does not move."""
+    moved = rules(tuple(y - rate * delta for y, rate, delta in zip(x, rates, direction, strict=True)))
+    pairs = zip(x, moved, rates, direction, strict=True)
+    return tuple((y - end) / rate if rate else delta for y, end, rate, delta in pairs)
+
+
 def box(low: Bound, high: Bound) -> Box:
     """Entries between `low` and `high`: numbers, or tensors with a bound for each entry.
 

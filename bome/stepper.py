@@ -23,7 +23,7 @@ from bome.oracles.base import Needs, check
 from bome.oracles.traces import generators, replay, snapshot
 from bome.per_sample import RowSGD
 from bome.problem import Batches, Problem
-from bome.projections import Rules
+from bome.projections import Rules, left
 from bome.stepper_checks import (
     Restarts,
     check_rowwise,
@@ -58,7 +58,7 @@ class Stepper:
         v_scale: a factor on the learning rate of v, for a tuner to set.
         v_limit: the longest step ξ_v δ_v, relative to 1 + ‖v‖, for a tuner to set; a longer one is shortened.
         keep_direction: whether `direction` is kept after a step, for a tuner to set.
-        direction: δ of the last step, as the method gave it.
+        direction: δ of the last step, as far as projections left it.
     """
 
     def __init__(
@@ -150,10 +150,11 @@ class Stepper:
         delta_v = self._limited(step, point)
         if rows is not None:
             delta_v = tuple(map(local, delta_v))  # the rows of this rank
+        left = self._left(step.direction, point) if self.keep_direction else None
         with _scaled(self.outer_opt, self.v_scale):
             self._apply(self.problem.v, self.outer_opt, delta_v, self.problem.project_v, rows)
         self._apply(self.problem.theta, self.inner_opt, step.direction.theta, self.problem.project_theta, None)
-        self.state, self.direction = step.state, step.direction if self.keep_direction else None
+        self.state, self.direction = step.state, left
         self.k += 1
         self._restarts.after(self.problem.theta)
         return step.info
@@ -268,6 +269,11 @@ class Stepper:
         direction = step.direction
         name = first_not_finite(self.problem.v, direction.v) or first_not_finite(self.problem.theta, direction.theta)
         return f"the direction of {self.method.name}" + (f" in {name}" if name is not None else "")
+
+    def _left(self, direction: Pair, point: Pair) -> Pair:
+        """What projections leave of δ."""
+        sides = zip(point, direction, self.metric, (self.problem.project_v, self.problem.project_theta), strict=True)
+        return Pair(*(left(x, delta, rates, rules) if rules and delta else delta for x, delta, rates, rules in sides))
 
     def _limited(self, step: Step, point: Pair) -> Leaves:
         """δ_v, shortened where the step would be longer than `v_limit` allows; without waiting for the device."""

@@ -262,7 +262,7 @@ class Bounded:
                     inside & ((new - at).abs() <= SETTLED * new) & (off <= NEAR * self._q * then.square.sqrt())
                 )
             found = torch.where(done, found, torch.where(met, new, high))
-            done = done | met | (high - low <= SETTLED * high)
+            done = done | met | (high - low <= SETTLED * high) | then.fall.isnan()
             if told(done):
                 break
             secant = _over(then.others - now.others, new - at)
@@ -270,11 +270,27 @@ class Bounded:
         return found
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # a search ends when it is done
+def bounded_multiplier(
+    phi: tuple[Phi, float, Tensor],
+    point: Pair,
+    f: Pair,
+    q: Pair,
+    metric: Metric,
+    sets: tuple[Sets, Sets],
+    weights: Metric | None,
+) -> tuple[Tensor, Tensor]:
+    """λ and the first part of 𝒦, which knows no weights; `phi` is the kind of φ, η and q̂, others as for `Bounded`."""
+    plain = Bounded(point, f, q, metric, sets)
+    weighted = plain if weights is None else Bounded(point, f, q, metric, sets, weights)
+    return weighted.multiplier(*phi), plain.balance()[1]
+
+
 def told(condition: Tensor) -> bool:
-    """Whether a condition holds, where one can ask; else False, as within `vmap` or a step that is being compiled."""
-    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(condition):
-        return False
-    return bool(condition)
+    """Whether a condition holds; within `vmap`, in all runs."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(condition):
+        condition = torch._C._functorch.get_unwrapped(condition)
+    return bool(condition.all())
 
 
 def _over(a: Tensor, b: Tensor) -> Tensor:

@@ -130,21 +130,34 @@ class Batched(Method):
         """Directions, states, measurements and new θ of all runs, by `vmap`."""
 
         def one(
-            v: Leaves, theta: Leaves, own: State, inner: tuple[Any, ...], outer: tuple[Any, ...]
+            v: Leaves,
+            theta: Leaves,
+            own: State,
+            inner: tuple[Any, ...],
+            outer: tuple[Any, ...],
+            scales: list[Leaves],
         ) -> tuple[Pair, State, dict[str, Tensor], Leaves]:
-            step = self.method.step(oracle, Pair(v, theta), own, Batches(outer=outer, inner=inner), metric)
+            rates = Metric(*(_scaled(side, scale) for side, scale in zip(metric, scales, strict=True)))
+            step = self.method.step(oracle, Pair(v, theta), own, Batches(outer=outer, inner=inner), rates)
             measured = {name: value for name, value in step.info._asdict().items() if value is not None}
             return step.direction, step.state, measured, step.new_theta or ()
 
+        like = point.theta[0].new_empty((), dtype=torch.float64)
+        scales: list[Leaves] = [(like.new_tensor(each),) if each else () for each in (self.v_scale, self.theta_scale)]
         inner: Any = 0 if self.own_data else None
         outer: Any = inner
         if isinstance(self.own_data, Batches):
             inner = self.own_data.inner[:1] * len(batches.inner)
             outer = self.own_data.outer[:1] * len(batches.outer)
-        found: tuple[Pair, State, dict[str, Tensor], Leaves] = vmap(one, in_dims=(0, 0, 0, inner, outer))(
-            point.v, point.theta, own, batches.inner, batches.outer
+        found: tuple[Pair, State, dict[str, Tensor], Leaves] = vmap(one, in_dims=(0, 0, 0, inner, outer, 0))(
+            point.v, point.theta, own, batches.inner, batches.outer, scales
         )
         return found
+
+
+def _scaled(rates: tuple[float, ...], scale: Leaves) -> tuple[Any, ...]:
+    """The step sizes of one run; those of 0 stay numbers, since they tell what does not move."""
+    return tuple(scale[0] * rate if scale and rate else rate for rate in rates)
 
 
 def batchable(method: Method) -> bool:

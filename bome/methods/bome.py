@@ -42,7 +42,7 @@ from torch import Tensor
 from bome._checks import check_positive
 from bome._typing import State
 from bome.core.barrier import Metric, Phi, Products, barrier, euclidean, kkt_gradient, multiplier, relative, weighted
-from bome.core.bounded import Bounded
+from bome.core.bounded import bounded_multiplier
 from bome.core.trees import Pair, axpy, sub
 from bome.errors import ProblemError
 from bome.inner import InnerMap, check_inner
@@ -130,9 +130,9 @@ class BOME(Method):
             products = plain if self.geometry == "euclidean" else weighted(df, dq, metric)
             phi = barrier(self.phi, self.eta, products, q, self.eps)
             return multiplier(products, phi, self.eps), kkt_gradient(plain)
-        left = Bounded(point, df, dq, metric, sets)
-        shares = left if self.geometry == "euclidean" else Bounded(point, df, dq, metric, sets, relative(metric))
-        return shares.multiplier(self.phi, self.eta, q), left.balance()[1]
+        weights = None if self.geometry == "euclidean" else relative(metric)
+        lam, kkt = bounded_multiplier((self.phi, self.eta, q), point, df, dq, metric, sets, weights)
+        return lam, kkt
 
     def ahead(self, oracle: Oracle, point: Pair, g: Eval, state: State, batches: Batches) -> Ahead:
         """The look-ahead from θ_k."""

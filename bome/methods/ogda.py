@@ -82,7 +82,7 @@ class OGDA(Method):
             past = keep = _where(k == 0, Pair(scale(2.0, now.v), scale(2.0, now.theta)), past)
         d_v = axpy(2.0, now.v, scale(-1.0, past.v))  # line 1
         if self.form == "published":
-            moved = tuple(torch.sub(x, d, alpha=r) for x, d, r in zip(v, d_v, metric.v, strict=True))
+            moved = tuple(x - r * d for x, d, r in zip(v, d_v, metric.v, strict=True))
             now = Pair(now.v, oracle.inner(moved, theta, batches.inner[0], "theta").grad.theta)
         d_theta = axpy(2.0, now.theta, scale(-1.0, past.theta))
         new = {"past_v": keep.v, "past_theta": keep.theta, "k": (k + 1,)}

@@ -12,6 +12,7 @@ from bome.errors import ProblemError, UnsupportedError
 from bome.methods import AIDCG, ITD, SOBA, Batched, Method
 from bome.methods.batched import batchable
 from bome.problem import either
+from bome.projections import box
 
 RUNS = 4
 
@@ -93,3 +94,30 @@ def test_what_cannot_run_as_a_batch_is_refused() -> None:
         stepped(Problem(outer, inner, v, theta), Batched(METHODS[0], v_scale=(1.0, 2.0)), "func")
     with pytest.raises(UnsupportedError, match=r"Batched\(bome\) needs oracle='func', got AutogradOracle"):
         stepped(Problem(outer, inner, v, theta), Batched(METHODS[0]), "autograd")
+
+
+def test_a_run_whose_bound_is_active_has_the_multiplier_of_its_own_step_sizes() -> None:
+    """Each run is what it would be alone, though λ depends on what its own step sizes leave within [0, 1]."""
+
+    def outer(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
+        return (v - 2).square().sum() + (theta + 1).square().sum()
+
+    def inner(v: Tensor, theta: Tensor, batch: Any) -> Tensor:
+        return (theta - v).square().sum()
+
+    def end(v: Tensor, theta: Tensor, rate: float, scales: tuple[float, ...]) -> Tensor:
+        dim = v.dim() if not scales else v.dim() - 1
+        losses = either(outer, dim), either(inner, dim)
+        problem = Problem(*losses, v.clone(), theta.clone(), project_v=box(0, 1), project_theta=box(0, 1))
+        bome = BOME(GradientDescent(0.1, 5), geometry="steps")
+        stepper = Stepper(
+            problem, Batched(bome, v_scale=scales) if scales else bome, SGD(problem.v.leaves, rate),
+            SGD(problem.theta.leaves, 0.1), oracle="func",
+        )  # fmt: skip
+        for _ in range(8):
+            stepper.step()
+        return torch.cat([problem.point.v[0], problem.point.theta[0]], dim=-1)
+
+    v, theta = torch.tensor([0.9, 0.2], dtype=torch.float64), torch.tensor([0.1, 0.8], dtype=torch.float64)
+    together = end(v.expand(2, 2), theta.expand(2, 2), 0.2, (1.0, 0.25))
+    torch.testing.assert_close(together, torch.stack([end(v, theta, rate, ()) for rate in (0.2, 0.05)]))
