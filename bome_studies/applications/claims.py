@@ -47,7 +47,7 @@ def claims(results: Results) -> Iterator[Claim]:
             f"{application}: models trained with its v are right on at least {least:.3f} of test",
             "aim",
             SOLVE,
-            "not run" if mean is None else digits(mean),
+            "not all seeds are run" if mean is None else digits(mean),
             None if mean is None else mean[0] >= least,
         )
     yield _against(results, "penalties", DIRECT, 1.0, "itd and aid-cg")
@@ -125,7 +125,7 @@ def _against(results: Results, application: str, others: tuple[str, ...], factor
         f"{application}: F is at or below that of {text}",
         "aim",
         SOLVE,
-        f"{'not run' if own is None else digits(own)}; {found or 'the others are not run'}",
+        f"{'not all seeds are run' if own is None else digits(own)}; {found or 'the others likewise'}",
         None if own is None or len(rest) < len(others) else own[0] <= factor * rest[0][1],
     )
 
