@@ -95,11 +95,11 @@ def chart(results: Results) -> Figure:
     problems = problems_of(results)
     names = sorted(results.by_name, key=lambda name: -results.solved(name, problems))
     kinds = [[_kind(results.by_name[name][problem], results.of[name][-1]) for name in names] for problem in problems]
-    figure = Figure(figsize=(1.8 + 0.32 * len(names) + 2.2, 1.6 + 0.19 * len(problems)), layout="constrained")
+    figure = Figure(figsize=(1.8 + 0.32 * len(names) + 2.2, 1.6 + 0.13 * len(problems)), layout="constrained")
     axes = figure.subplots()
     axes.imshow(np.array(kinds), cmap=ListedColormap(SHADES), vmin=0, vmax=len(SHADES) - 1, aspect="auto")
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=9)
-    axes.set_yticks(range(len(problems)), [name.removeprefix(PREFIX) for name in problems], fontsize=8)
+    axes.set_yticks(range(len(problems)), [name.removeprefix(PREFIX) for name in problems], fontsize=6)
     axes.set_xticks(np.arange(-0.5, len(names)), minor=True)
     axes.set_yticks(np.arange(-0.5, len(problems)), minor=True)
     axes.grid(visible=False, which="major")
