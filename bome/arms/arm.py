@@ -3,7 +3,7 @@ r"""An arm: it learns v with θ of one kind of age, until its share of the budge
     θ ← θ_0 (young),   θ ← where the refit of v_0 has ended (old)
     for k = 0, 1, ... while evaluations are left
         1:  young: θ ← θ_0  where k is a multiple of L = 20; but first, if f at the end of these L steps is above the
-            lowest so far by a tenth of what training gains: v ← that of the lowest, ξ ← ξ/2
+            lowest so far by a tenth of what training gains: v ← that of the lowest, or the one before, ξ ← ξ/2
         2:  in every second step: look at the curvature of g at θ; α = 1.5 / L                   (`curvature`)
         3:  h and θ ← T inner steps on g(v, ·), by a probe that starts where θ stands            (`bome.methods.probe`)
         4:  v ← Π(v − ξ · (1 − share spent) · Adam(h)),  ξ = c · rms(v_0) for each tensor of v, 1 where v_0 is 0
@@ -51,6 +51,8 @@ LOOK_EVERY = 2
 """Outer steps between looks at the curvature."""
 HARM = 0.1
 """Of what training gains in f: by so much f may be higher at the end of L steps than it was before."""
+KEPT = 4
+"""Good v that are kept."""
 MOST_FAILURES = 10
 """Failed steps after which an arm gives up."""
 
@@ -125,8 +127,8 @@ class Arm:
         method = Probe(inner, sides=self.kind.sides, reach=choices.reach or Probe.reach)
         self.stepper = Stepper(oracle.problem, method, _optimiser(oracle.problem, lr), oracle=oracle)
         self.lr, self.halved, self.failures = max(lr), 1.0, 0
-        self._untrained, self._lowest = first
-        self._best = clone(oracle.problem.point.v)
+        self._untrained, self._harmed = first[0], False
+        self._good = [(first[1], clone(oracle.problem.point.v))]  # f falls from one to the next
 
     @property
     def over(self) -> bool:
@@ -169,16 +171,23 @@ class Arm:
         return info
 
     def _look_back(self) -> None:
-        """Keep v if f has not risen much, else take the best one again and make smaller steps."""
-        f = self._judged()
-        if f <= self._lowest:
-            self._lowest, self._best = f, clone(self._problem.point.v)
-        elif not f <= self._lowest + HARM * abs(self._untrained - self._lowest):
+        """Keep v if f has not risen much, else take an earlier one again and make smaller steps.
+
+        θ has seen v move, so f can be lower than v deserves: where the best v fails too, the one before it is taken.
+        """
+        f, lowest = self._judged(), self._good[-1][0]
+        harm = not f <= lowest + HARM * abs(self._untrained - lowest)
+        if f <= lowest:
+            self._good = [*self._good[1 - KEPT :], (f, clone(self._problem.point.v))]
+        elif harm:
+            if self._harmed and len(self._good) > 1:
+                self._good.pop()
             with torch.no_grad():
-                for x, best in zip(self._problem.v.leaves, self._best, strict=True):
-                    x.copy_(best)
+                for x, good in zip(self._problem.v.leaves, self._good[-1][1], strict=True):
+                    x.copy_(good)
             self.stepper.outer_opt.state.clear()
             self.halved /= 2
+        self._harmed = harm
 
     def _judged(self) -> float:
         """f where θ stands, the mean of some batches."""
@@ -195,8 +204,8 @@ class Arm:
     def state_dict(self) -> dict[str, Any]:
         """All that steps change."""
         return {
-            "lowest": self._lowest,
-            "best": list(self._best),
+            "good": [[f, list(v)] for f, v in self._good],
+            "harmed": self._harmed,
             "stepper": self.stepper.state_dict(),
             "L": self.curvature.L,
             "halved": self.halved,
@@ -206,7 +215,7 @@ class Arm:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from there."""
         self.stepper.load_state_dict(state["stepper"])
-        self._lowest, self._best = state["lowest"], tuple(state["best"])
+        self._good, self._harmed = [(f, tuple(v)) for f, v in state["good"]], state["harmed"]
         self.curvature.L, self.halved, self.failures = state["L"], state["halved"], state["failures"]
 
 

@@ -102,6 +102,22 @@ def test_the_young_arm_takes_back_steps_of_v_that_harm() -> None:
         assert abs(now - (0.9 if back else moved)) == pytest.approx(outer_lr * arm.halved, rel=0.6)
 
 
+def test_where_the_best_v_fails_as_well_the_one_before_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """f at the ends of episodes: two that get better, then three that do harm."""
+    problem, data = penalties()
+    arm = started("young", problem, data)
+    arm._untrained, arm._good = 3.0, [(2.5, arm._good[0][1])]
+    values, seen = iter([2.0, 1.0, 9.0, 9.0, 9.0]), list[float]()
+    monkeypatch.setattr(arm, "_judged", lambda: next(values))
+    for number in range(5):
+        with torch.no_grad():
+            problem.v.leaves[0].fill_(float(number))
+        arm._look_back()
+        seen.append(float(problem.point.v[0][0]))
+    assert seen == [0.0, 1.0, 1.0, 0.0, -3.0]
+    assert arm.halved == 1 / 8
+
+
 def test_after_nan_it_goes_back_with_half_the_step_and_gives_up_in_the_end() -> None:
     broken = [False]
 
