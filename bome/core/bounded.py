@@ -33,6 +33,8 @@ from bome.core.trees import Pair, in_blocks, number, over_ranks, products
 
 Bounds = tuple[float | Tensor, float | Tensor]
 
+FEW = 1 << 18
+"""Up to so many entries of a tensor are kept in float64 while λ is searched."""
 ROUNDS = 60
 """The most rounds of a search, which nearly always ends much earlier."""
 NOISE, SETTLED = 1e-14, 1e-12
@@ -93,6 +95,7 @@ class Part(NamedTuple):
         bounds: infinite where it is free.
         rate: its step size.
         weight: in inner products.
+        kept: its blocks, where they are kept.
     """
 
     q: Tensor
@@ -101,10 +104,15 @@ class Part(NamedTuple):
     bounds: Bounds
     rate: float | Tensor
     weight: float | Tensor
+    kept: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...] = ()
 
     def sums(self, of: Callable[[Tensor, Tensor, Tensor, Tensor], Leaves]) -> tuple[Any, Tensor]:
         """Numbers made of ∇q̂, ∇f and the least and the largest d, over the entries held here; and their layout."""
-        return layout(self.q), torch.stack([torch.stack(of(*each)) for each in self._blocks()]).sum(0)
+        return layout(self.q), torch.stack([torch.stack(of(*each)) for each in self.kept or self._blocks()]).sum(0)
+
+    def keeping(self) -> "Part":
+        """The same with its blocks kept in float64, if they are few: a search looks at them ten times."""
+        return self._replace(kept=tuple(self._blocks())) if local(self.q).numel() <= FEW else self
 
     def _blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         q, f, x = local(self.q), local(self.f), local(self.x)
@@ -175,6 +183,8 @@ class Bounded:
             places = [i for i, limits in enumerate(bounds) if limits is None]
             if places:
                 self._others.append(Others(q[side], f[side], point[side], places, rules, rates, shares))
+        self._boxed = [part.keeping() for part in self._boxed]
+        self._end: tuple[Tensor, Tensor, Tensor] | None = None
         self._zero = number(0.0, point.theta[0])
         self._free = products(tuple(x.f for x in free), tuple(x.q for x in free), [x.weight for x in free])
         flat = None if weights is None else weights.v + weights.theta
@@ -220,6 +230,14 @@ class Bounded:
 
     def _among_boxes(self, phi: Tensor) -> tuple[Tensor, Tensor]:
         """φ, or the largest h if that is smaller; and a λ that reaches it."""
+        if self._end is None:
+            self._end = self._last()
+        last, most, slope = self._end
+        rest = (phi - most).clamp(min=0)
+        return torch.where(slope > 0, phi, phi - rest), last + _over(rest, slope)
+
+    def _last(self) -> tuple[Tensor, Tensor, Tensor]:
+        """A λ above which h is linear, h there, and its slope."""
 
         def ends(q: Tensor, f: Tensor, least: Tensor, most: Tensor) -> Leaves:
             """The squares of the λ above which entries are at a bound, or on and on; and the slope of the latter."""
@@ -233,8 +251,7 @@ class Bounded:
         free = torch.stack([self._zero, self._free[2]])
         squares, slope = over_ranks([(None, free), *((over, torch.stack(each)) for over, *each in found)]).unbind()
         last = squares.sqrt() * (1 + SETTLED)
-        rest = phi - self._left(1.0, last).fall
-        return torch.where(slope > 0, phi, phi - rest.clamp(min=0)), last + _over(rest.clamp(min=0), slope)
+        return last, self._left(1.0, last).fall, slope
 
     def _among_others(self, phi: Tensor) -> tuple[Tensor, Tensor]:
         """φ, or a little less than the sets allow if that is smaller; and a λ that reaches it."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -177,8 +178,8 @@ def test_a_dict_of_projections_leaves_the_other_names_free() -> None:
         )  # fmt: skip
 
     held, free = problem(project_v={"b": box(5, 6)}), problem()
-    for each in (held, free):
-        Stepper(each, bome(), SGD(each.v.leaves, 0.1)).step()
+    for each in (held, free):  # λ of all of the step, which is that without projections
+        Stepper(each, replace(bome(), counts="all"), SGD(each.v.leaves, 0.1)).step()
     assert torch.equal(held.point.v[0], free.point.v[0])
     assert held.point.v[1].tolist() == [5, 5]
 
