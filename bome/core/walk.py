@@ -6,8 +6,7 @@
         2:  s = ⟨Δx, Δx⟩ / ⟨Δx, Δ(∇f + Aᵀλ_k)⟩,  Δ from x_k to x,  but at least 0.4^(1 + tries) of what it was
             x_{k+1} = x
         3:  d, λ_{k+1}:  min_d |d|²/2s + ⟨∇f, d⟩  subject to  A d ≤ κ (r − c)
-        4:  w = max(0.9 w, 1.5 λ_{k+1});   ahead = x_{k+1} + d, shortened to the radius, which grows by a half,
-            but not beyond 10 times the length of the last step
+        4:  w = max(0.9 w, 1.5 λ_{k+1});   ahead = x_{k+1} + d, shortened to the radius, which grows by a half
 
 After 5 tries what is known of x_k counts as out of date: the point is taken, M begins anew, and so does the radius.
 `ahead` is where the walk wants to look next; what it is told may be of another point.
@@ -30,8 +29,6 @@ TRIES = 5
 """How often a way is shortened before the point is taken as it is."""
 SHORTER, LONGER = 0.4, 1.5
 """Factors of the radius."""
-FURTHER, SHORTEST = 10.0, 1e-6
-"""The longest step, in units of the last one; and what counts at least as its length, in units of ‖x‖ or 1."""
 WEIGHT, FORGETS = 1.5, 0.9
 """Of a violation in M, in multipliers; and what is left of larger weights after a step."""
 REACH = 0.5
@@ -104,8 +101,7 @@ class Walk(NamedTuple):
         s = square / along if along > 1e-14 * math.sqrt(square * _dot(change, change)) else 2 * self.s
         s = max(s, SHORTER ** (1 + self.tries) * self.s)
         weights, past = self.weights, np.vstack([self.past[1:], np.append(seen.f, seen.c)])
-        length = max(math.sqrt(square), SHORTEST * max(1.0, _length(seen.x)))
-        radius = min(LONGER * self.radius, FURTHER * length)
+        radius = LONGER * self.radius
         if self.tries >= TRIES:
             past, radius = np.tile(past[-1], (MEMORY, 1)), self.radius / SHORTER ** (TRIES - 1)
         return _stepped(seen, limits, share, s if square else self.s, radius, weights, past)
