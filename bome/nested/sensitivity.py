@@ -21,7 +21,7 @@ from torch import Tensor
 
 from bome._typing import Array
 from bome.constraints import Sizes
-from bome.nested.sets import ByRows
+from bome.nested.sets import TOLERATED, ByRows
 from bome.nested.value import Point, Start, Value, ValueFunction
 
 LEVEL = 1e-4
@@ -43,12 +43,14 @@ class Ties(NamedTuple):
 
 
 def ties(value: ValueFunction, point: Point, starts: Iterable[Start], sigma: float) -> Ties:
-    """Ascend f among the inner minimisers, from each start."""
-    size = max(value.units.f, abs(point.f))
-    found = [y for y in value.upper(point.v, starts, sigma, a=-1.0) if y.over <= 1e-5 and math.isfinite(y.value)]
+    """Ascend f among the inner minimisers, from each start; the starts count too, where the ascent leaves the minimum."""
+    size, starts = max(value.units.f, abs(point.f)), tuple(starts)
+    risen = [y.sum for y in value.upper(point.v, starts, sigma, a=-1.0) if y.over <= TOLERATED]
+    own = [value.losses.weighted(1.0, 1.0, point.v, start.theta) for start in starts]
+    found = [y for y in (*risen, *own) if y.c.max(initial=0.0) <= TOLERATED and math.isfinite(y.value)]
     least = value.losses.weighted(0.0, 1.0, point.v, point.theta, "inner").g - max(point.q, 0.0)
     level = least + LEVEL * size / sigma + 2 * max(point.q, 0.0)
-    minimal = [y.sum.f for y in found if y.sum.g <= level]
+    minimal = [y.f for y in found if y.g <= level]
     return Ties(min([point.f, *minimal]), max([point.f, *minimal]))
 
 

@@ -122,7 +122,6 @@ class Session:
         except KeyboardInterrupt:
             return f"{INTERRUPTED} {signal.SIGINT.name}"
         finally:
-            self.losses.meter.spent = Counter(self.state.spent)
             self._save()
         return f"{terms.runs} runs done"
 

@@ -15,7 +15,7 @@ from bome.cli.solve import vector
 from bome.nested import session
 from bome.nested.search import Search, State, advanced
 
-SMALL = ["solve", "bolib-bard1991ex1", "--budget", "600"]
+SMALL = ["solve", "bolib-bard1991ex1", "--budget", "1000"]
 
 
 def test_a_solution_is_printed_in_80_columns_with_its_verdict_and_page(
@@ -30,7 +30,7 @@ def test_a_solution_is_printed_in_80_columns_with_its_verdict_and_page(
     assert printed.out.endswith("report: x/report.html\n")
     config = json.loads((place / "x" / "config.json").read_text())
     assert config["kind"] == "solve"
-    assert config["command"] == "bome solve bolib-bard1991ex1 --seed 0 --budget 600 --out x"
+    assert config["command"] == "bome solve bolib-bard1991ex1 --seed 0 --budget 1000 --out x"
 
 
 def test_json_is_the_summary(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

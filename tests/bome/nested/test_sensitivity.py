@@ -57,6 +57,19 @@ def test_a_scaled_constraint_has_a_scaled_price() -> None:
     assert solution.prices["inner_constraints"].tolist() == pytest.approx([-0.2], abs=0.003)
 
 
+def test_a_steep_f_hides_no_tie() -> None:
+    """g = (θ² − v)²: at v = 1 both θ = 1 and −1 are minima; f wants v = θ = 1, and is 4 at the other."""
+    problem = Problem(
+        lambda v, y, b: ((y - 1) ** 2 + (v - 1) ** 2).sum(),
+        lambda v, y, b: ((y**2 - v) ** 2).sum(),
+        vector(2),
+        vector(0.5),
+    )
+    solution = bome.solve(problem)
+    assert solution.ties is not None
+    assert (solution.ties.best, solution.ties.worst) == pytest.approx((0, 4), abs=0.01)
+
+
 def test_the_best_and_the_worst_inner_solution_are_told() -> None:
     """g = (θ₁² − 1)²: θ₁ = 1 and θ₁ = −1 are as good, and f wants −1."""
 
