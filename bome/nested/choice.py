@@ -4,7 +4,7 @@
         1:  g at its v, at its θ, at scattered θ and at those of the 12 best points
         2:  descents of g from the four lowest of them
         3:  q = g(θ) − the lowest g
-    4:  of this point, θ is solved again with that σ: so f is F(v), however small the σ of its run was
+    4:  of this point, θ is solved again, by g alone and with that σ: so f is F(v), however small the σ of its run was
 
 σ is the largest one of all runs, so that a point counts for little whose θ does not solve the inner problem.
 """
@@ -22,6 +22,8 @@ from bome.nested.value import Point, Start, ValueFunction
 
 OTHERS, DESCENTS = 12, 4
 """θ of other points that are looked at, and how many are descended from."""
+ROUNDS, SETTLED = 8, 1e-5
+"""Descents of g one after the other in line 4, and the gain after which no other is made, in units of f / σ."""
 
 
 def choose(value: ValueFunction, found: Sequence[Point], penalty: float, extent: Extent, dice: Dice) -> list[Point]:
@@ -37,7 +39,6 @@ def choose(value: ValueFunction, found: Sequence[Point], penalty: float, extent:
             seen.add(first)
             point = points[first]
             points[first] = point._replace(q=gap(value, point, [*scatter, *others], penalty))
-        points[first] = exact(value, points[first], penalty)
     except Spent:
         pass
     return sorted(points, key=lambda point: score(point, penalty))
@@ -49,11 +50,27 @@ def _equal(one: Point, other: Point) -> bool:
 
 
 def exact(value: ValueFunction, point: Point, sigma: float) -> Point:
-    """Line 4; the point as it is if nothing is gained."""
-    own = value.losses.weighted(0.0, 1.0, point.v, point.theta, "inner").g
-    (y,) = value.upper(point.v, [Start(point.theta)], sigma)
-    after = point._replace(f=y.sum.f, q=point.q + y.sum.g - own, theta=y.start.theta)
-    return after if y.over <= TOLERATED and score(after, sigma) < score(point, sigma) else point
+    """Line 4: the best by f + σ q of the point, of where g falls to from its θ, and of where f + σ g falls to."""
+    losses, z, found = value.losses, Start(point.theta), [point]
+    enough = SETTLED * max(value.units.f, abs(point.f)) / sigma
+    try:
+        own = last = losses.weighted(0.0, 1.0, point.v, point.theta, "inner").g
+        for _ in range(ROUNDS):
+            (lower,) = value.lower(point.v, [z], sigma)
+            z, gain, last = lower.start, last - lower.value, lower.value
+            least = losses.weighted(1.0, 1.0, point.v, z.theta)
+            if least.c.max(initial=0.0) <= TOLERATED:
+                found.append(point._replace(f=least.f, q=point.q + least.g - own, theta=z.theta))
+            if not gain > enough:
+                break
+        (y,) = value.upper(point.v, [Start(point.theta)], sigma)
+        if y.over <= TOLERATED:
+            found.append(point._replace(f=y.sum.f, q=point.q + y.sum.g - own, theta=y.start.theta))
+    except Spent:
+        pass
+    lowest = min(each.q for each in found)
+    found = [each._replace(q=each.q - min(lowest, 0.0)) for each in found]
+    return min(found, key=lambda each: score(each, sigma))
 
 
 def gap(value: ValueFunction, point: Point, thetas: Iterable[Tensor], sigma: float) -> float:

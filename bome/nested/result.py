@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution(Result):
-    """The outcome of `solve`: `f` is F(v) = f(v, θ*(v)), and `theta` holds θ*(v).
+    """The outcome of `solve`: `f` is F(v) = f(v, θ*(v)), and `theta` holds θ*(v), where the verdict says so.
 
     Attributes:
         found: the distinct solutions, best first.
@@ -59,10 +59,11 @@ class Solution(Result):
     def __str__(self) -> str:
         """What a person wants to know first."""
         best, *others = self.found
+        solved = self.certificate.verdict.startswith(self.certificate.claim)
         lines = [
-            f"F(v) = {self.f:.6g}, {self.certificate.verdict}",
+            f"{'F(v)' if solved else 'f'} = {self.f:.6g}, {self.certificate.verdict}",
             f"v = {_text(best.v)}",
-            f"θ*(v) = {_text(best.theta)}",
+            f"{'θ*(v)' if solved else 'θ'} = {_text(best.theta)}",
             *(f"price of {name}: {_text([price])}" for name, price in self.prices.items()),
             *(f"another solution: F(v) = {other.f:.6g} at v = {_text(other.v)}" for other in others[:SHOWN]),
             f"{self.runs} runs, {sum(self.spent.values()):,} evaluations",

@@ -43,7 +43,7 @@ class Ties(NamedTuple):
 
 
 def ties(value: ValueFunction, point: Point, starts: Iterable[Start], sigma: float) -> Ties:
-    """Ascend f among the inner minimisers, from each start; the starts count too, where the ascent leaves the minimum."""
+    """Ascend f among the inner minimisers, from each start; the starts count too: a steep f leaves the minimum."""
     size, starts = max(value.units.f, abs(point.f)), tuple(starts)
     risen = [y.sum for y in value.upper(point.v, starts, sigma, a=-1.0) if y.over <= TOLERATED]
     own = [value.losses.weighted(1.0, 1.0, point.v, start.theta) for start in starts]

@@ -26,8 +26,8 @@ from bome.stopping import Progress
 from bome.storage import checkpoint
 from bome.storage.past import history_until, newest_state, states
 
-CHOICE, VERDICT = 250, 600
-"""Evaluations that are kept back for what follows the search; of a small budget a tenth and a fifth.
+CHOICE, EXACT, VERDICT = 250, 125, 600
+"""Evaluations that are kept back for what follows the search; of a small budget a tenth, a fortieth and a fifth.
 
 Of a large budget a tenth is kept for the verdict: so more budget answers what a smaller one could not."""
 INTERRUPTED = "interrupted by"
@@ -66,6 +66,11 @@ class Terms:
         """Evaluations that are kept back for the choice."""
         return min(CHOICE, self.budget // 10)
 
+    @property
+    def exact(self) -> int:
+        """Evaluations that are kept back for θ of the chosen point."""
+        return min(EXACT, self.budget // 40)
+
 
 class Session:
     """One call of `solve`.
@@ -88,7 +93,7 @@ class Session:
         self.terms, self._asked, self._record, self._progress = terms, asked, record, progress
         self._began = time.time()
         self.losses = Losses(problem, make(problem, "auto"), Meter(), terms.inner)
-        self.allow(terms.budget - terms.verdict - terms.choice, SEARCH_TIME)
+        self.allow(terms.budget - terms.verdict - terms.exact - terms.choice, SEARCH_TIME)
         saved = None if record is None else newest_state(record.folder, resume=record.resume)
         if saved is None:
             around = survey(self.losses, sets_of(self.losses), terms.seed)

@@ -23,7 +23,7 @@ from bome.core.threads import threads_for
 from bome.data.streams import Data
 from bome.errors import ProblemError
 from bome.loop import Record
-from bome.nested.choice import choose
+from bome.nested.choice import choose, exact
 from bome.nested.continuation import Run, points
 from bome.nested.losses import check_problem
 from bome.nested.result import Solution, distinct
@@ -227,10 +227,12 @@ def _judged(session: Session, runs: Sequence[Run]) -> tuple[list[Point], Judgeme
     found, survey, value = [point for run in runs for point in points(run)], search.survey, search.continuation.value
     search.refresh()
     penalty = max([PENALTY * survey.units.sigma, *(point.sigma for point in found)])
-    session.allow(max(terms.budget - terms.verdict, losses.meter.total))
+    before = losses.meter.total
+    session.allow(max(terms.budget - terms.verdict - terms.exact, before))
     with losses.meter.on("choice"):
         order = choose(value, found, penalty, survey.theta, Dice(terms.seed, 3))
-    session.allow(terms.budget)
+        session.allow(terms.budget)
+        order[0] = exact(value, order[0], penalty)
     return order, Judge(value, Dice(terms.seed, 4), survey.v.reach, survey.theta, order[0]).judged()
 
 

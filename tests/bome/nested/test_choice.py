@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bome.nested.choice import choose
+from bome.nested.choice import choose, exact
 from bome.nested.survey import Dice, Extent
 from bome.nested.value import Point, Start, Units
 from tests.support.nested import two_wells, value_of, vector
@@ -39,7 +39,7 @@ def test_f_of_the_best_is_exact_however_small_its_sigma_was() -> None:
     thetas = torch.linspace(-2, 0, 2_000_001, dtype=torch.float64)
     theta = float(thetas[((thetas**2 - 1) ** 2 + 0.15 * thetas).argmin()])
     point = _point(y.sum.f, 0.6, 0.0)._replace(theta=y.start.theta)
-    best = choose(value, [point], 1e5, EXTENT, Dice(0))[0]
+    best = exact(value, choose(value, [point], 1e5, EXTENT, Dice(0))[0], 1e5)
     assert float(best.theta) == pytest.approx(theta, abs=1e-5)
     assert best.f == pytest.approx(0.01 + theta, abs=1e-5)
 
