@@ -159,7 +159,7 @@ def test_a_projection_of_theta_holds_at_every_inner_step(oracle: type[Oracle]) -
     seen.clear()
     info: Any = direction(oracle(problem), bome(5, lr=1.0), Batches()).info
     assert float(info.q) == 2.5
-    assert seen == [1.0, 2.0, 3.0, 3.5, 3.5]
+    assert seen[:5] == [1.0, 2.0, 3.0, 3.5, 3.5]  # what follows is the search for λ
 
 
 def test_a_different_number_of_steps_is_another_map_with_the_same_settings() -> None:

@@ -40,7 +40,7 @@ def test_the_arms_disagree_where_one_gains_less_than_half_of_the_other() -> None
 def test_an_arm_that_has_switched_g_off_is_named() -> None:
     off = {**ARMS, "old": replace(OLD, F=2.6, f=2.6, g=0.001)}
     assert [text[:30] for text in warnings(off, "young")][1:] == ["the old arm: v has made g easy"]
-    won = {**ARMS, "young": replace(YOUNG, F=1.1, f=1.1, slope=0.01, f_start=1.1)}
+    won = {**ARMS, "young": replace(YOUNG, F=1.1, f=1.1, flat=0.01, f_start=1.1)}
     assert certificate(won, "young").verdict.startswith("not confirmed: v has switched g off")
 
 
