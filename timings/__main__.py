@@ -10,6 +10,7 @@ ALL = {
     "softmax_step": softmax_step.main,
     "hyperclean": hyperclean.main,
     "hyperclean_step": hyperclean.step,
+    "hyperclean_bounds": hyperclean.bounds,
     "hyperclean_sweep": hyperclean.sweep,
     "constrained": constrained.main,
     "constrained_bolib": constrained.bolib,
@@ -18,7 +19,7 @@ ALL = {
     "toy_step": toy_step.main,
     "memory": memory.main,
 }
-PARTS = ("hyperclean_step", "hyperclean_sweep")
+PARTS = ("hyperclean_step", "hyperclean_bounds", "hyperclean_sweep")
 """Parts of another one, run only where they are named."""
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Hyper-cleaning at its full size: a BOME step against its bare evaluations, the authors' way and JAX; and a sweep.
+"""Hyper-cleaning at its full size: a BOME step against its bare evaluations and others; bounds; a sweep.
 
-The images of the step are random: only the cost matters there. The sweep is one of hyperclean-mnist itself. JAX is
-measured where it is installed (`pip install 'bome[jax]'`).
+The others are the authors' way and JAX, where it is installed (`pip install 'bome[jax]'`). The images of the step are
+random: only the cost matters there. Bounds and the sweep are of hyperclean-mnist itself.
 """
 
 import time
@@ -16,7 +16,9 @@ from torch import Tensor
 from torch.optim import SGD
 
 from bome import BOME, GradientDescent, Problem, Stepper, box
+from bome.data import Data
 from bome.runs.jobs import Job, Outcome, grid
+from bome.runs.plan import plan
 from bome.runs.schedule import run_jobs
 from bome.tasks.softmax import Model, Samples, cross_entropies, scores, with_one
 from timings.table import TIMING_HEADER, show, timing_row
@@ -232,7 +234,25 @@ def step() -> None:
         show(f"hyper-cleaning {N:,} × {D} → {C}, T = {steps}, {torch.get_num_threads()} threads", TIMING_HEADER, rows)
 
 
+def bounds() -> None:
+    """Measure and print a step whose λ counts what the bounds of v leave, against one with the paper's λ."""
+    for steps in (1, 10):
+        candidates = {name: _step_of_task(name, steps) for name in ("bome:paper", "bome")}
+        rows = [timing_row(name, t) for name, t in compare(candidates, rounds=15).items()]
+        show(f"hyperclean-mnist, T = {steps}, {torch.get_num_threads()} threads", TIMING_HEADER, rows)
+
+
+def _step_of_task(method: str, steps: int) -> Callable[[], object]:
+    """One step of a method on hyperclean-mnist itself."""
+    made = plan("hyperclean-mnist", method, {"inner_steps": steps})
+    optimisers, streams = made.optimisers(), made.task.streams
+    stepper = Stepper(made.task.problem, made.method, optimisers.outer_opt, optimisers.inner_opt)
+    data = streams(made.method, made.settings) if streams is not None else Data()
+    return lambda: stepper.step_on(data.draw(inner=1, outer=1))
+
+
 def main() -> None:
     """Measure and print all of it."""
     step()
+    bounds()
     sweep()

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from bome.storage.checkpoint import load, load_latest
 from bome_studies.matrix.worker import cells
-from tests.distributed import mixing, resuming, saving
+from tests.distributed import bounding, mixing, resuming, saving
 
 
 def start(size: int, work: Callable[[], Any]) -> list[BaseProcess]:
@@ -54,12 +54,13 @@ def told(out: Path, work: Callable[[], Any]) -> Callable[[], None]:
 
 
 def together(folder: Path) -> None:
-    """The cells of two ranks, their runs and mixtures; then four ranks that go on with what two have saved."""
+    """The cells of two ranks, runs, mixtures and bounded steps; then four ranks that go on with what two have saved."""
 
     def two() -> None:
         rank, world = dist.get_rank(), dist.get_world_size()
         told(folder / "cells.json", lambda: cells(rank, world))()
         told(folder / "whole.json", lambda: resuming.whole_runs(folder))()
+        told(folder / "bounded.json", lambda: {kind: bounding.bounded(kind) for kind in ("ddp", "fsdp")})()
         told(folder / "mixtures.json", lambda: {kind: mixing.learned(kind, rank, world) for kind in ("ddp", "fsdp")})()
 
     four = told(folder / "wider.json", lambda: resuming.wider_runs(folder))
