@@ -31,7 +31,7 @@ from bome.nested.search import PENALTY
 from bome.nested.session import Session, Terms
 from bome.nested.survey import Dice
 from bome.nested.value import STEPS, Point
-from bome.nested.verdict import CLAIM, Judge, Judgement
+from bome.nested.verdict import CLAIM, Judge, Judgement, agreement
 from bome.problem import Problem
 from bome.solver import Solver
 from bome.stopping import Progress
@@ -198,7 +198,9 @@ def _concluded(problem: Problem, session: Session, status: str) -> Solution:
     best = order[0]
     losses.v.write(best.v)
     losses.theta.write(best.theta)
-    certificate = Certificate(f=best.f, g=judged.g, q=best.q, tests=judged.complete(), claim=CLAIM)
+    found = distinct(losses, order, begun, survey.units, survey.v.reach)
+    tests = (*judged.complete(), agreement(found[0].runs, len(begun)))
+    certificate = Certificate(f=best.f, g=judged.g, q=best.q, tests=tests, claim=CLAIM)
     session.history.append({**session.row(), **certificate.numbers()})
     return Solution(
         v=problem.v.value,
@@ -213,7 +215,7 @@ def _concluded(problem: Problem, session: Session, status: str) -> Solution:
         seconds=session.seconds,
         tuned={"sigma": best.sigma, "alpha": best.alpha, "T": STEPS},
         state=session.saved(),
-        found=distinct(losses, order, begun, survey.units, survey.v.reach),
+        found=found,
         runs=len(begun),
         spent=dict(losses.meter.spent),
         ties=judged.ties,

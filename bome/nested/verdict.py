@@ -5,7 +5,7 @@
     3:  f is the same with 10 σ
     4:  no v near by has a lower ψ_σ
 
-Beside them: the shadow prices of constraints, and f over all inner minimisers that are found.
+Beside them: the shadow prices of constraints, f over all inner minimisers that are found, how many runs ended there.
 """
 
 import math
@@ -239,3 +239,9 @@ class Judge:
             return Test(NAMES[4], off, None, True, NAMES[4])
         said = f"other inner solutions found have f up to {found.worst:.6g}"
         return Test(NAMES[4], off, None, True, said)
+
+
+def agreement(ended: int, runs: int) -> Test:
+    """How many runs ended at the answer: no test that can fail, as one run may find what no other does."""
+    said = "only one run was made" if runs == 1 else f"{max(ended, 1)} of {runs} runs ended here"
+    return Test("runs agree", max(ended, 1) / runs, None, True, said)

@@ -9,7 +9,7 @@ from torch import Tensor
 from bome import Problem, box, solve
 from bome.nested.survey import Dice, Extent
 from bome.nested.value import Point, Units
-from bome.nested.verdict import NAMES, Judge, Judgement
+from bome.nested.verdict import NAMES, Judge, Judgement, agreement
 from tests.support.nested import two_wells, value_of, vector
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -112,3 +112,10 @@ def test_a_solution_far_from_the_start_has_a_lower_bound() -> None:
     verdict = _free(lambda v, t: (v - 1e5).square() + (t - 1e5).square(), lambda v, t: (t - v).square())
     assert "falls without end" not in verdict
     assert verdict.startswith("solved")
+
+
+def test_how_many_runs_agree_is_told() -> None:
+    assert agreement(3, 7).text == "3 of 7 runs ended here"
+    assert agreement(0, 4).text == "1 of 4 runs ended here"  # the run whose level was the best, though it went on
+    assert agreement(1, 1).text == "only one run was made"
+    assert agreement(1, 9).passed  # it is evidence, no test
