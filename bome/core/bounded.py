@@ -11,9 +11,10 @@ then pushes too little or too much for the rest. So with P, the step sizes S and
 Without a projection d(δ) = δ, and these are the formulas of `barrier`. The λ of 𝒦 is the minimiser of the convex
 2⟨δ, d(δ)⟩ − ‖d(δ)‖² ≥ ‖d(δ)‖², δ = ∇f + λ∇q̂, whose derivative is 2h(λ): so 𝒦 = 0 exactly at stationary points.
 
-*Search.* Newton's method within a bracket (for boxes as in Cominetti, Mascarenhas and Silva, 2014). Between two λ at
-which bounds become active h is linear, so that it ends with the exact λ, for boxes after four rounds as a rule. The
-slope of other sets is that of a secant.
+*Search.* For boxes, first the λ that is right if no more bounds become active, which is the closed form where none is.
+Else Newton's method within a bracket (for boxes as in Cominetti, Mascarenhas and Silva, 2014). Between two λ at which
+bounds become active h is linear, so that it ends with the exact λ, for boxes after four rounds as a rule. The slope of
+other sets is that of a secant.
 
 *Bracket.* For boxes h is linear above all points at which they become active. For other sets the inequality of the
 projection gives h(λ) ≥ r − ‖∇f − d‖²/4λ for d = d(τ∇q̂), r = ⟨∇q̂, d⟩ and every τ. A φ above what the sets allow is
@@ -185,6 +186,7 @@ class Bounded:
                 self._others.append(Others(q[side], f[side], point[side], places, rules, rates, shares))
         self._boxed = [part.keeping() for part in self._boxed]
         self._end: tuple[Tensor, Tensor, Tensor] | None = None
+        self._seen: tuple[Tensor, Left] | None = None
         self._zero = number(0.0, point.theta[0])
         self._free = products(tuple(x.f for x in free), tuple(x.q for x in free), [x.weight for x in free])
         flat = None if weights is None else weights.v + weights.theta
@@ -199,7 +201,7 @@ class Bounded:
     def balance(self) -> tuple[Tensor, Tensor]:
         """The λ of 𝒦, and its first part."""
         lam = self._smallest(self._zero)
-        return lam, self._left(1.0, lam).square
+        return lam, self._at(lam).square
 
     def _left(self, a: float, b: Tensor) -> Left:
         """What is left of a∇f + b∇q̂."""
@@ -220,11 +222,22 @@ class Bounded:
         noise = self._q * (NOISE * square.clamp(min=0).sqrt() + rounding.sqrt())
         return Left(fall + others, square, slope, others, noise)
 
+    def _at(self, lam: Tensor) -> Left:
+        """What is left of ∇f + λ∇q̂; that of the last λ is kept."""
+        if self._seen is None or self._seen[0] is not lam:
+            self._seen = lam, self._left(1.0, lam)
+        return self._seen[1]
+
     def _smallest(self, phi: Tensor) -> Tensor:
         """The smallest λ ≥ 0 with h(λ) ≥ φ."""
         least = self.of_f.fall + self.of_f.noise
         if told(least >= phi):
             return torch.zeros_like(phi)
+        if not self._others:
+            new = _over(phi - self.of_f.fall, self.of_f.slope)
+            then = self._at(new)
+            if told((least < phi) & (new > 0) & ((then.fall - phi).abs() <= then.noise)):
+                return new
         phi, upper = self._among_others(phi) if self._others else self._among_boxes(phi)
         return torch.where(least >= phi, 0.0, self._search(phi, upper))
 

@@ -1,5 +1,6 @@
 """λ of the step that projections leave, against a solver of quadratic problems, closed forms, and a search by hand."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -113,6 +114,33 @@ def test_an_entry_at_its_bound_takes_no_part() -> None:
     f, q = tensor(-1, 5), tensor(0.5, 3)
     alone = lam_of(tensor(1), f[:1], q[:1], 0.1, None)
     assert lam_of(tensor(1, 0), f, q, 0.1, box(tensor(-torch.inf, 0), torch.inf)) == pytest.approx(alone, rel=1e-12)
+
+
+def test_nothing_is_searched_where_no_more_bounds_become_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    """λ is then that of the search: bit for bit if all entries are free, to rounding if one is held from λ = 0 on."""
+    held = box(tensor(-torch.inf, -torch.inf, -torch.inf, -torch.inf, 0), torch.inf)
+    at = torch.tensor([4])
+    cases = [(x, f, q, box(-1e6, 1e6)) for x, f, q in many(20)]
+    cases += [(x.index_fill(0, at, 0), f.index_fill(0, at, 5), q.index_fill(0, at, 3), held) for x, f, q in many(20)]
+
+    def found() -> Tensor:
+        made = [bounded(x, f, q, 0.1, rule) for x, f, q, rule in cases]
+        return torch.stack([torch.stack([x.multiplier("norm", ETA, torch.zeros(())), *x.balance()]) for x in made])
+
+    searches, search, at_once = Counter[str](), Bounded._search, Bounded._at
+
+    def counted(*given: Any) -> Tensor:
+        searches["of λ"] += 1
+        return search(*given)
+
+    monkeypatch.setattr(Bounded, "_search", counted)
+    quick = found()
+    assert not searches
+    monkeypatch.setattr(Bounded, "_at", lambda *given: at_once(*given)._replace(noise=tensor(-1).squeeze()))
+    slow = found()
+    assert searches["of λ"] == int((quick[:, :2] > 0).sum()) > len(cases)
+    assert quick[:20].equal(slow[:20])
+    torch.testing.assert_close(quick, slow, rtol=1e-14, atol=1e-14)
 
 
 def test_a_bound_that_f_would_leave_is_held() -> None:
