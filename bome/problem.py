@@ -229,9 +229,10 @@ class Problem:
     def checked(which: str, value: Tensor) -> Tensor:
         """The value of a loss, if it is a scalar tensor."""
         if not isinstance(value, Tensor) or value.dim() != 0:
-            what = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            shape, kind = getattr(value, "shape", ()), type(value).__name__
+            got = f"shape {tuple(shape)}: use .mean() or .sum()" if shape else f"{kind}: do not use float() or .item()"
             name = "outer" if which == "f" else "inner"
-            raise ProblemError(f"the {name} loss must return a scalar tensor, got {what}: use .mean() or .sum()")
+            raise ProblemError(f"the {name} loss must return a scalar tensor, got {got}")
         if not value.is_floating_point():
             name = "outer" if which == "f" else "inner"
             raise ProblemError(f"the {name} loss must be a real number, got {value.dtype}: it has no gradient")

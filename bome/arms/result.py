@@ -67,7 +67,7 @@ def warnings(arms: Mapping[str, Refit], winner: str) -> tuple[str, ...]:
     said = ["nothing beats the start: v is as it was"] if winner == FIRST and len(arms) > 1 else []
     if winner != FIRST and any(2 * (first.F - refit.F) < first.F - won.F for refit in others.values()):
         each = ", ".join(f"{name} {refit.F:.3g}" for name, refit in best.items() if refit is not None)
-        said.append(f"the arms disagree ({each}): v depends on how long θ is trained; give horizon= if you know it")
+        said.append(f"the arms disagree ({each}): v depends on how long θ is trained; give the horizon if you know it")
     said += [f"the {name} arm: {text}" for name, refit in others.items() for text in lost(refit)]
     for text in won.warnings:
         said.append(f"live {won.f:.3g}, refit {won.F:.3g}: {LEARNED}" if text.startswith(f"f = {won.f:.3g}") else text)

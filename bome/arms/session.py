@@ -10,6 +10,7 @@ import torch
 from bome.arms.arm import STEPS
 from bome.arms.race import FIRST, Race, Terms
 from bome.arms.result import Trained, certificate, warnings
+from bome.core.signals import obey
 from bome.data.streams import Data
 from bome.errors import ProblemError, UnsupportedError
 from bome.loop import Record
@@ -72,13 +73,14 @@ class Session:
             return f"{INTERRUPTED} {signal.SIGINT.name}"
         self._save()
         timed = self._clock() > sum(self.race.spent.values()) / self.terms.budget
-        return self._late() if timed else f"{self.terms.budget} evaluations spent"
+        return self._late() if timed else f"the budget of {self.terms.budget} evaluations allows no more"
 
     def result(self, status: str) -> Trained:
         """The best so far; it is left in the variables."""
         race = self.race
         if FIRST not in race.judged:
             race.origin.write_all(self.problem)
+            obey(self._asked)
             raise ProblemError("the budget or the seconds ended before the first v was judged: allow more")
         race.best.write_all(self.problem)
         won, choices, verdict = race.judged[race.winner], self.terms.choices, certificate(race.judged, race.winner)

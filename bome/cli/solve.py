@@ -74,7 +74,7 @@ def _show(task: str, summary: Mapping[str, Any], *, quiet: bool, as_json: bool) 
     if as_json:
         print_json(summary)
     elif not quiet:
-        table(f"{task}, solved", ("", "result"), _rows(summary))
+        table(f"{task} by solve", ("", "result"), _rows(summary))
         if "arms" in summary:
             table("v judged by training θ anew", ("v of", "F(v)", "live f"), _arms(summary["arms"]))
             for text in summary["warnings"]:

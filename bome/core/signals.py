@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -30,3 +30,11 @@ def signals(wanted: bool = True) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def obey(asked: Sequence[int]) -> None:
+    """End as the first of these signals would have ended the program: for work that has nothing to give back yet."""
+    if asked and asked[0] == signal.SIGINT:
+        raise KeyboardInterrupt
+    if asked:
+        raise SystemExit(128 + asked[0])

@@ -18,6 +18,7 @@ from bome.nested.descent import NONE
 from bome.nested.rows import Layout, Precision, arranged
 from bome.nested.vectors import Vector
 from bome.oracles import AutogradOracle, Oracle
+from bome.oracles.autograd import connections
 from bome.oracles.base import Eval
 from bome.oracles.traces import generators, moved, snapshot
 from bome.problem import Batches, Problem
@@ -187,8 +188,14 @@ def check_problem(problem: Problem) -> None:
     for which in (oracle.outer, oracle.inner):
         if not torch.isfinite(which(*problem.point, None).value):
             raise ProblemError(f"{which.__name__} loss is NaN or infinite at the start: start from another point")
+    links = connections(problem, BATCHES)
     noisy = moved(before)
     restore()
+    for loss, name in (("f", "outer"), ("g", "inner")):
+        if not links & {(loss, "v"), (loss, "theta")}:
+            raise ProblemError(
+                f"no gradient flows from the {name} loss to v or theta: are they used, and not detached?"
+            )
     if noisy:
         raise UnsupportedError("the losses draw random numbers: call .eval() on modules with dropout, and fix samples")
 

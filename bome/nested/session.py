@@ -123,7 +123,11 @@ class Session:
         except Spent:
             if self._asked:
                 return f"{INTERRUPTED} {signal.Signals(self._asked[0]).name}"
-            return f"{terms.seconds} seconds spent" if self._late() else f"{terms.budget} evaluations spent"
+            return (
+                f"{terms.seconds} seconds spent"
+                if self._late()
+                else f"the budget of {terms.budget} evaluations allows no more"
+            )
         except KeyboardInterrupt:
             return f"{INTERRUPTED} {signal.SIGINT.name}"
         finally:

@@ -18,14 +18,14 @@ from bome.arms.race import Terms as RaceTerms
 from bome.arms.result import Trained
 from bome.arms.session import Session as RaceSession
 from bome.certificate import Certificate
-from bome.core.signals import signals
+from bome.core.signals import obey, signals
 from bome.core.threads import threads_for
 from bome.data.streams import Data
 from bome.errors import ProblemError
 from bome.loop import Record
 from bome.nested.choice import choose, exact
 from bome.nested.continuation import Run, points
-from bome.nested.losses import check_problem
+from bome.nested.losses import Spent, check_problem
 from bome.nested.result import Solution, distinct
 from bome.nested.search import PENALTY
 from bome.nested.session import Session, Terms
@@ -41,6 +41,8 @@ BUDGET, BUDGET_SAMPLED = 5_000, 20_000
 HORIZONS = 20
 """The budget as a multiple of the horizon, where the horizon is not given; it must be at least `LEAST_HORIZONS`."""
 LEAST_HORIZONS = 6
+NOTHING = "the budget or the seconds ended before the first v was looked at: allow more"
+"""What is said where there is no answer yet."""
 GO_ON = 0.9
 """The share of the seconds after which line 5 ends."""
 ArmName = Literal["young", "old"]
@@ -124,6 +126,8 @@ def solve(
         record: where to write history and checkpoints; nothing is written by default.
         progress: called after every evaluation of the value function, with `data` after every outer step.
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem must be a Problem, got {type(problem).__name__}")
     sampled = data is not None
     budget = budget if budget is not None else BUDGET_SAMPLED if sampled else BUDGET
     check_count("budget", budget)
@@ -148,9 +152,15 @@ def solve(
         check_count("runs", runs)
     check_problem(problem)
     with threads_for(size), signals(jobs == 1) as asked:
-        session = Session(problem, Terms(budget, seconds, runs, seed, jobs, inner), asked, record, progress)
+        try:
+            session = Session(problem, Terms(budget, seconds, runs, seed, jobs, inner), asked, record, progress)
+        except Spent:
+            obey(asked)
+            raise ProblemError(NOTHING) from None
         with session.history:
             status = session.run()
+            if not session.state.found:
+                obey(asked)
             return _concluded(problem, session, status)
 
 
@@ -242,4 +252,4 @@ def _nothing(session: Session) -> str:
     """Why there is no point at all."""
     if session.losses.layout is not None and session.state.begun:
         return "no v was found for which some θ satisfies the constraints: are they right, is there such a point?"
-    return "the budget or the seconds ended before the first v was looked at: allow more"
+    return NOTHING

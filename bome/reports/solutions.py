@@ -42,7 +42,7 @@ def write_page(folder: Path) -> Path:
 def _written(folder: Path, command: str, task: str, summary: Mapping[str, Any]) -> Path:
     drawings = _drawings(read_metrics(folder), summary)
     page = environment().get_template("solution.html").render(
-        title=f"{task}, solved",
+        title=f"{task} by solve",
         verdict=sentence(summary["certificate"]["verdict"]),
         command=command,
         results=_results(summary),

@@ -66,7 +66,7 @@ def test_a_resumed_race_is_that_without_interruption_bit_for_bit(make: Any, at: 
     torch.manual_seed(5)
     again = bome.solve(problem, data=data, budget=1000, horizon=30, record=Record(tmp_path, resume=True))
     assert outcome(again) == outcome(whole)
-    assert again.status == "1000 evaluations spent"
+    assert again.status == "the budget of 1000 evaluations allows no more"
 
 
 def test_an_interrupted_race_leaves_the_best_measured_so_far() -> None:
@@ -105,3 +105,19 @@ def test_what_is_given_back() -> None:
     assert sum(result.evaluations.values()) == sum(result.spent.values()) == told[-1].evaluations
     assert [row["arm"] for row in result.history.rows if "F" in row] == list(result.arms)
     assert [row["step"] for row in result.history.rows] == list(range(len(result.history)))
+
+
+def test_ctrl_c_before_the_first_v_is_judged_is_no_matter_of_the_budget() -> None:
+    problem, data = penalties()
+    seen: list[int] = []
+
+    def outer(v: Any, theta: Any, batch: Any) -> torch.Tensor:
+        if not seen:
+            seen.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+        value: torch.Tensor = whole(v, theta, batch)
+        return value
+
+    whole, problem.outer = problem.outer, outer
+    with pytest.raises(KeyboardInterrupt):
+        bome.solve(problem, data=data, budget=1000, horizon=30)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from bome.core.signals import signals
+from bome.core.signals import obey, signals
 
 
 def test_one_signal_of_each_kind_is_collected() -> None:
@@ -43,3 +43,12 @@ def test_another_thread_leaves_signals_alone() -> None:
     thread.start()
     thread.join()
     assert handlers == [signal.getsignal(signal.SIGINT)]
+
+
+def test_a_signal_is_obeyed_where_there_is_nothing_to_give_back() -> None:
+    obey([])
+    with pytest.raises(KeyboardInterrupt):
+        obey([signal.SIGINT])
+    with pytest.raises(SystemExit) as end:
+        obey([signal.SIGTERM])
+    assert end.value.code == 143

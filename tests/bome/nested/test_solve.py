@@ -114,3 +114,23 @@ def test_modules_are_solved_in_their_precision(dtype: torch.dtype) -> None:
     assert solution.f == pytest.approx(min(refitted(-6 + k / 100) for k in range(801)), rel=1e-2)
     assert refitted(float(solution.v)) == pytest.approx(solution.f, rel=1e-2)
     assert solution.theta is net
+
+
+@pytest.mark.parametrize("limits", [{"budget": 3}, {"seconds": 1e-9}])
+def test_too_little_for_a_first_look_is_told(limits: dict[str, Any]) -> None:
+    with pytest.raises(ProblemError, match="ended before the first v was looked at"):
+        bome.solve(bounded(), **limits)
+
+
+def test_what_is_no_problem_is_refused() -> None:
+    with pytest.raises(ProblemError, match="problem must be a Problem, got function"):
+        bome.solve(bounded)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("loss", ["outer", "inner"])
+def test_a_detached_loss_is_refused(loss: str) -> None:
+    problem = bounded()
+    whole = getattr(problem, loss)
+    setattr(problem, loss, lambda x, y, batch: whole(x, y, batch).detach())
+    with pytest.raises(ProblemError, match=f"no gradient flows from the {loss} loss"):
+        bome.solve(problem, budget=500)

@@ -71,7 +71,7 @@ def test_poisoned_texts_stay_text(solved: Path) -> None:
 @needs_browser
 def test_the_page_opens_in_a_browser(solved: Path, tmp_path: Path) -> None:
     seen = look_at(write_solution(solved), tmp_path / "profile")
-    assert seen.title == "bolib-bard1991ex1, solved"
+    assert seen.title == "bolib-bard1991ex1 by solve"
     assert seen.images
     assert all(seen.images)
     assert seen.messages == []
