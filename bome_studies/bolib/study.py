@@ -48,17 +48,41 @@ def _sections(results: Results) -> Iterator[Section]:
     yield Section(
         "Designed on, and never seen",
         paragraph(__file__, "halves"),
-        (draw("halves", "Two parts of the library", "At the end of the budget.", figures.halves, results),),
+        (
+            draw(
+                "halves",
+                "Two parts of the library",
+                "At the end of the budget, which is larger for bome.solve.",
+                figures.halves,
+                results,
+            ),
+        ),
     )
     yield Section(
         "Which problems",
         paragraph(__file__, "which"),
-        (draw("chart", "Every problem, every solver", "At the end of the budget.", figures.chart, results),),
+        (
+            draw(
+                "chart",
+                "Every problem, every solver",
+                "At the end of the budget, which is larger for bome.solve.",
+                figures.chart,
+                results,
+            ),
+        ),
     )
     yield Section(
         "Whose verdicts are true",
         paragraph(__file__, "verdicts"),
-        (draw("verdicts", "Verdicts", "At the end of the budget, all seeds.", figures.verdicts, results),),
+        (
+            draw(
+                "verdicts",
+                "Verdicts",
+                "At the end of the budget, which is larger for bome.solve, all seeds.",
+                figures.verdicts,
+                results,
+            ),
+        ),
         verdicts(results),
     )
     yield Section("How to score a solver of your own", paragraph(__file__, "score"), ())
