@@ -81,7 +81,7 @@ def test_the_other_methods_that_choose_come_near(method: Method, near: float) ->
 
 def test_solve_finds_the_best_of_the_inner_minimisers_too() -> None:
     theta = torch.zeros(3, dtype=torch.float64)
-    solution = bome.solve(Problem(distance, plane, theta=theta), budget=1000)
+    solution = bome.solve(Problem(distance, plane, theta=theta), budget=2000)
     torch.testing.assert_close(theta, NEAREST, rtol=0, atol=0.01)
     assert solution.v is None
     assert solution.certificate.verdict.startswith("solved")
