@@ -71,22 +71,38 @@ def read(record: Path) -> list[dict[str, Any]]:
     Raises:
         StorageError: it cannot be read, or is not one.
     """
+    return [_line(values, where) for where, values in values_of(record)]
+
+
+def values_of(record: Path) -> Iterator[tuple[str, Any]]:
+    """What stands in each line of a file, and where; None in place of what is no JSON.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
     try:
         texts = record.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"cannot read {record}: {error}") from error
-    return [_line(text, f"{record}:{number}") for number, text in enumerate(texts, start=1) if text.strip()]
+    for number, text in enumerate(texts, start=1):
+        if text.strip():
+            try:
+                values = json.loads(text)
+            except (ValueError, RecursionError):
+                values = None
+            yield f"{record}:{number}", values
 
 
-def _line(text: str, where: str) -> dict[str, Any]:
+def is_inside(name: str) -> bool:
+    """Whether a name is that of a place inside of a folder."""
+    parts = PurePosixPath(name).parts
+    return bool(parts) and ".." not in parts and parts[0] != "/"
+
+
+def _line(line: Any, where: str) -> dict[str, Any]:
     """A line with what it should have, and a name inside of a folder."""
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        line = None
-    if not isinstance(line, dict) or set(line) != KEYS or not isinstance(line["name"], str) or line["result"] is None:
+    has_form = isinstance(line, dict) and set(line) == KEYS and isinstance(line["name"], str)
+    if not has_form or line["result"] is None or not is_inside(line["name"]):
         raise StorageError(f"{where}: not a part of a record")
-    parts = PurePosixPath(line["name"]).parts
-    if not parts or ".." in parts or parts[0] == "/":
-        raise StorageError(f"{where}: not a part of a record")
-    return line
+    found: dict[str, Any] = line
+    return found

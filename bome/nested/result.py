@@ -65,7 +65,7 @@ class Solution(Result):
             f"v = {_text(best.v)}",
             f"{'θ*(v)' if solved else 'θ'} = {_text(best.theta)}",
             *(f"price of {name}: {_text([price])}" for name, price in self.prices.items()),
-            *(f"another solution: F(v) = {other.f:.6g} at v = {_text(other.v)}" for other in others[:SHOWN]),
+            *(f"another run ended with f = {other.f:.6g} at v = {_text(other.v)}" for other in others[:SHOWN]),
             f"{self.runs} runs, {sum(self.spent.values()):,} evaluations",
         ]
         return "\n".join(lines)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bome.continual.run import Spec, Summary, spec_in, summary_in
@@ -17,6 +17,7 @@ from bome.storage import jsonfile
 from bome.storage.atomic import write_atomic
 from bome.storage.folder import CONFIG, SUMMARY, Config, Folder
 from bome_studies.continual.study import place
+from bome_studies.lines import is_inside, values_of
 from bome_studies.parts import PARTS
 
 
@@ -131,18 +132,10 @@ def read(record: Path) -> list[Line]:
     Raises:
         StorageError: it cannot be read, or is not one.
     """
-    try:
-        lines = record.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"cannot read {record}: {error}") from error
-    return [_line(text, f"{record}:{number}") for number, text in enumerate(lines, start=1) if text.strip()]
+    return [_line(values, where) for where, values in values_of(record)]
 
 
-def _line(text: str, where: str) -> Line:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        values = None
+def _line(values: Any, where: str) -> Line:
     if not isinstance(values, dict) or not _has_form(values):
         raise StorageError(f"{where}: not a run of a record")
     with suppress(ProblemError):  # of a run that there is no more, which is left alone
@@ -153,7 +146,5 @@ def _line(text: str, where: str) -> Line:
 def _has_form(values: dict[str, Any]) -> bool:
     """Whether a line has what it should, and a place inside of a folder."""
     kinds = {"place": str, "version": str, "spec": dict, "summary": dict}
-    if set(values) != set(kinds) or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
-        return False
-    parts = PurePosixPath(values["place"]).parts
-    return bool(parts) and ".." not in parts and parts[0] != "/"
+    right = set(values) == set(kinds) and all(isinstance(values[name], kind) for name, kind in kinds.items())
+    return right and is_inside(values["place"])
