@@ -14,6 +14,9 @@ from bome.errors import ProblemError
 
 T = TypeVar("T")
 
+MOST_NAMES, FIRST_NAMES = 40, 12
+"""So many names are listed in an error; of more of them only the first."""
+
 
 def known(what: str, name: str, names: Iterable[str]) -> str:
     """The name, or an error that suggests the nearest of `names`; `what` is such as "task"."""
@@ -21,7 +24,8 @@ def known(what: str, name: str, names: Iterable[str]) -> str:
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    shown = names if len(names) <= MOST_NAMES else [*names[:FIRST_NAMES], f"and {len(names) - FIRST_NAMES} more"]
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(shown)}"
     raise ProblemError(f"unknown {what} {name!r}; {hint}")
 
 

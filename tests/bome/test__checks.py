@@ -147,3 +147,8 @@ def test_what_can_be_called_with_three_arguments_passes(fine: Callable[..., Any]
 def test_other_functions_are_refused_in_one_line(bad: Any, message: str) -> None:
     with pytest.raises(ProblemError, match=message):
         check_arguments("f", bad, "scalar")
+
+
+def test_of_many_names_an_error_lists_the_first() -> None:
+    with pytest.raises(ProblemError, match=r"unknown task 'zzz'; known: a0, a1, .*, a11, and 38 more$"):
+        known("task", "zzz", [f"a{number}" for number in range(50)])
